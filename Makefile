@@ -1,0 +1,53 @@
+# Bare `make` lists the targets. Only Python (>= 3.11) and make are needed; everything else lands in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+# One thread per process: more only wait for each other on a busy machine.
+export OMP_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY ?= passive
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types format wheel clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fedfloor needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing fedfloor into $(VENV) ..."
+	@$(INSTALL) .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing the tools for development into $(VENV) ..."
+	@$(INSTALL) '.[train,dev]'
+	@touch $@
+
+demo: $(VENV)/.core ## simulate the preset `quick`: rounds of scheduling on a small plant
+	@rm -rf runs/demo
+	@$(BIN)/fedfloor simulate quick --out runs/demo
+
+test: $(VENV)/.dev lint types ## ruff, mypy --strict and pytest
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev ## check format and style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev ## mypy --strict
+	$(BIN)/mypy --strict
+
+format: $(VENV)/.dev ## rewrite the code in our format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: $(VENV)/.dev ## build dist/*.whl
+	$(BIN)/python -m build --no-isolation
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist runs .mypy_cache .pytest_cache .ruff_cache

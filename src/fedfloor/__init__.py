@@ -1,0 +1,27 @@
+"""Low-latency federated learning on factory floors.
+
+>>> import fedfloor
+>>> plant = fedfloor.load("quick")
+>>> len(plant.floors)
+6
+"""
+
+__all__ = ["FedfloorError", "Run", "__version__", "load", "read", "simulate"]
+
+from typing import TYPE_CHECKING, Any
+
+from fedfloor.errors import FedfloorError
+
+if TYPE_CHECKING:
+    from fedfloor.api import Run, load, read, simulate
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import the functions when they are first used, so that `import fedfloor` stays quick."""
+    if name in __all__:
+        from fedfloor import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'fedfloor' has no attribute '{name}'")

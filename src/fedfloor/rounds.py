@@ -1,0 +1,72 @@
+"""The one loop: observe, schedule, execute, record; it cannot tell which plant it drives."""
+
+__all__ = ["Outcome", "PlantDriver", "RoundRecord", "next_queue", "run_rounds"]
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.scheduling.figures import FloorFigures
+from fedfloor.scheduling.state import Allocation, Decision, RoundState, Scheduler
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What came of a decision."""
+
+    figures: FloorFigures  #: what the round asked for
+    allocation: Allocation  #: how the floors took part
+    completed: npt.NDArray[np.bool_]  #: (M,) the floor's model was averaged
+    failure: tuple[str | None, ...]  #: (M,) `energy`, `memory`, `lost`, or None
+    delay: Floats  #: (M,) [s] how long the round waited for the floor
+    gateway_energy: Floats  #: (M,) [J] spent
+    device_energy: Floats  #: (N,) [J] spent
+    loss: Floats  #: (M,) [1] training loss; nan without training
+    accuracy: float | None = None  #: of the global model, on rounds that evaluate
+    test_loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundRecord:
+    """One round from what was seen to what came of it."""
+
+    state: RoundState
+    decision: Decision
+    outcome: Outcome
+    delay: float  #: [s] tau(t)
+    clock: float  #: [s] simulated time at the end of the round
+
+
+class PlantDriver(Protocol):
+    """A plant that rounds can be run on."""
+
+    def observe(self) -> RoundState:
+        """What a scheduler may know at the start of the round."""
+
+    def execute(self, decision: Decision) -> Outcome:
+        """Carry the decision out."""
+
+    def settle(self, queue: Floats) -> None:
+        """Close the round with the queues (M,) of the next one."""
+
+
+def next_queue(queue: Floats, served: npt.NDArray[np.bool_], rate: Floats) -> Floats:
+    """Participation debt Q_m(t+1), Eq. (14); all (M,)."""
+    return np.maximum(queue - served + rate, 0.0)
+
+
+def run_rounds(plant: PlantDriver, scheduler: Scheduler, rounds: int, *, clock: float = 0.0) -> Iterator[RoundRecord]:
+    """Run rounds one by one; `clock` is the simulated time [s] at which they start."""
+    for _ in range(rounds):
+        state = plant.observe()
+        decision = scheduler.schedule(state)
+        outcome = plant.execute(decision)
+        plant.settle(next_queue(state.queue, outcome.completed, state.target_rate))
+        delay = float(np.max(outcome.delay, initial=0.0))
+        clock += delay
+        yield RoundRecord(state, decision, outcome, delay, clock)

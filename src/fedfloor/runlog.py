@@ -1,0 +1,164 @@
+"""What every run leaves behind: a folder with the resolved scenario and one JSON line per round."""
+
+__all__ = ["RunFolder", "columns_of", "read_records", "round_record"]
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, Self
+
+from fedfloor.errors import RunLogError
+from fedfloor.rounds import RoundRecord
+from fedfloor.scheduling.state import IDLE
+
+ROUNDS = "rounds.jsonl"
+TIMINGS = "timings.jsonl"
+SCENARIO = "scenario.toml"
+
+Grain = Literal["round", "gateway", "device"]
+
+
+def round_record(record: RoundRecord, policy: str) -> dict[str, Any]:
+    """One round as it is logged, SI units in the keys; free of wall-clock figures, so equal runs leave equal logs."""
+    return {
+        "round": record.state.index,
+        "policy": policy,
+        "delay_s": _number(record.delay),
+        "clock_s": _number(record.clock),
+        "accuracy": record.outcome.accuracy,
+        "loss": record.outcome.test_loss,
+        "gateways": [_gateway(record, m) for m in range(record.state.plant.gateways.count)],
+    }
+
+
+def _gateway(record: RoundRecord, m: int) -> dict[str, Any]:
+    state, outcome, asked = record.state, record.outcome, record.outcome.figures
+    selected = bool(record.decision.channel[m] != IDLE)
+    entry = {
+        "name": state.plant.gateways.names[m],
+        "selected": selected,
+        "channel": int(record.decision.channel[m]) if selected else None,
+        "completed": bool(outcome.completed[m]),
+        "failure": outcome.failure[m],
+        "delay_s": _number(outcome.delay[m]),
+        "download_s": _number(asked.download[m]),
+        "train_s": _number(asked.training[m]),
+        "upload_s": _number(asked.upload[m]),
+        "power_w": _number(outcome.allocation.power[m]) if selected else None,
+        "energy_j": _number(outcome.gateway_energy[m]),
+        "energy_budget_j": _number(state.weather.gateway_energy[m]),
+        "queue": _number(state.queue[m]),
+        "target_rate": _number(state.target_rate[m]),
+        "loss": _number(outcome.loss[m]),
+    }
+    if selected:
+        entry["devices"] = [_device(record, int(n)) for n in (state.plant.devices.floor == m).nonzero()[0]]
+    return entry
+
+
+def _device(record: RoundRecord, n: int) -> dict[str, Any]:
+    allocation = record.outcome.allocation
+    return {
+        "name": record.state.plant.devices.names[n],
+        "cut": int(allocation.cut[n]),
+        "gateway_frequency_hz": _number(allocation.frequency[n]),
+        "energy_j": _number(record.outcome.device_energy[n]),
+        "memory_bytes": _number(record.outcome.figures.device_bytes[n]),
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON knows no infinity and no nan."""
+    return float(value) if math.isfinite(value) else None
+
+
+@dataclass
+class RunFolder:
+    """A run's folder, open for writing: every round is on disk before the next one starts."""
+
+    path: Path
+    _rounds: IO[str]
+    _timings: IO[str]
+
+    @classmethod
+    def create(cls, path: Path, scenario_toml: str) -> Self:
+        """A new folder; one that holds anything is left alone."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
+            (path / SCENARIO).write_text(scenario_toml, encoding="utf-8")
+            return cls(path, (path / ROUNDS).open("w", encoding="utf-8"), (path / TIMINGS).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
+
+    def append(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
+        """Log one round."""
+        for file, entry in ((self._rounds, record), (self._timings, timing)):
+            file.write(json.dumps(entry, allow_nan=False) + "\n")
+            file.flush()
+
+    def close(self) -> None:
+        """Finish the files."""
+        self._rounds.close()
+        self._timings.close()
+
+
+def read_records(run: Path) -> list[dict[str, Any]]:
+    """The logged rounds of a run folder."""
+    path = run / ROUNDS
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise RunLogError(f"{run}: has no {ROUNDS}, so it is no run folder. Name one that a run has written") from None
+    except NotADirectoryError:
+        raise RunLogError(f"{run}: is a file, not a run folder") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunLogError(f"{path}: cannot be read: {error}") from None
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number < len(lines):
+                raise RunLogError(f"{path}: line {number}: not JSON. The log is damaged; run again") from None
+            # A torn last line is a round that was cut short: the run never finished it.
+    return records
+
+
+def columns_of(records: Iterable[Mapping[str, Any]], per: Grain = "round") -> dict[str, list[Any]]:
+    """Log records as columns of equal length, one row per round, per round and gateway, or per device as well."""
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        of_round = {key: value for key, value in record.items() if key != "gateways"}
+        if per == "round":
+            gateways = record["gateways"]
+            of_round["selected"] = sum(gateway["selected"] for gateway in gateways)
+            of_round["completed"] = sum(gateway["completed"] for gateway in gateways)
+            of_round["energy_j"] = sum(_energy(gateway) for gateway in gateways)
+            rows.append(of_round)
+            continue
+        head = {"round": record["round"], "policy": record["policy"]}
+        for gateway in record["gateways"]:
+            of_gateway = {key: value for key, value in gateway.items() if key not in ("name", "devices")}
+            if per == "gateway":
+                rows.append({**head, "gateway": gateway["name"], **of_gateway})
+                continue
+            rows += [
+                {**head, "gateway": gateway["name"], "device": device["name"], **_without_name(device)}
+                for device in gateway.get("devices", ())
+            ]
+    keys = list(rows[0]) if rows else []
+    return {key: [row[key] for row in rows] for key in keys}
+
+
+def _energy(gateway: Mapping[str, Any]) -> float:
+    """Energy [J] of a floor in a round, gateway and devices."""
+    devices: Sequence[Mapping[str, Any]] = gateway.get("devices", ())
+    return float(gateway["energy_j"]) + sum(float(device["energy_j"]) for device in devices)
+
+
+def _without_name(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "name"}

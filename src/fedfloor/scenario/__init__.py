@@ -1,0 +1,26 @@
+"""What exists: one TOML file becomes a frozen, validated plant in SI units."""
+
+__all__ = [
+    "Baseline",
+    "Device",
+    "Floor",
+    "Gateway",
+    "LayerSpec",
+    "Radio",
+    "Scenario",
+    "ScenarioFile",
+    "build",
+    "expand",
+    "is_preset",
+    "parameter_count",
+    "preset_names",
+    "preset_summary",
+    "read",
+    "resolved_toml",
+]
+
+from fedfloor.scenario.expand import build, expand, resolved_toml
+from fedfloor.scenario.file import Baseline, ScenarioFile
+from fedfloor.scenario.layers import LayerSpec, parameter_count
+from fedfloor.scenario.plant import Device, Floor, Gateway, Radio, Scenario
+from fedfloor.scenario.reading import is_preset, preset_names, preset_summary, read

@@ -1,0 +1,231 @@
+"""Groups and distributions -> single floors and devices with plain numbers -> the plant in SI units."""
+
+__all__ = ["build", "expand", "resolved_toml", "stream"]
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from pydantic.fields import FieldInfo
+
+from fedfloor.errors import ScenarioError, advice_for
+from fedfloor.scenario.file import DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
+from fedfloor.scenario.numbers import Number, Range, draw
+from fedfloor.scenario.plant import Device, Floor, Gateway, Radio, Scenario
+from fedfloor.scenario.section import Section
+from fedfloor.units import split_suffix, to_si
+
+#: keys of a gateway that have a value per channel
+_PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
+#: keys of a device that its hardware class may give
+_HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key != "source")
+
+
+def stream(seed: int, path: str) -> np.random.Generator:
+    """Random numbers for one key of the scenario; other keys draw from streams of their own."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(path.encode()),)))
+
+
+def expand(file: ScenarioFile, label: str) -> ScenarioFile:
+    """The same scenario with every floor and device on its own and every number drawn."""
+    numbers: Counter[str] = Counter()
+    floors = tuple(
+        floor
+        for index, group in enumerate(file.floors)
+        for floor in _floors(file, group, _names(group, numbers), f"floors[{index}]", label)
+    )
+    _refuse_twice("floor", [floor.name for floor in floors], label)
+    _refuse_twice("device", [device.name for floor in floors for device in floor.devices], label)
+    for key in ("rates", "simulated_rates"):
+        rates = getattr(file.participation, key)
+        if isinstance(rates, tuple) and len(rates) != len(floors):
+            problem = f"has {len(rates)} rates for {len(floors)} floors. Give one rate per floor"
+            raise ScenarioError(f"{label}: participation.{key}: {problem}.")
+    return file.model_copy(update={"floors": floors, "hardware": {}})
+
+
+def build(file: ScenarioFile, label: str) -> Scenario:
+    """The plant of an expanded scenario that has its layer list, in SI units."""
+    assert file.model.layers is not None
+    depth = len(file.model.layers)
+    for key, cut in (("baseline.cut", file.baseline.cut), ("training.min_cut", file.training.min_cut)):
+        if cut > depth:
+            raise ScenarioError(f"{label}: {key}: must be <= {depth}, the number of layers, got {cut}.")
+    folder = Path(label).parent
+    traces = {kind: folder / path for kind, path in file.traces if path is not None}
+    return Scenario(
+        name=file.name,
+        seed=file.seed,
+        rounds=file.rounds,
+        limits=file.limits,
+        model=file.model,
+        layers=file.model.layers,
+        costs=file.costs,
+        training=file.training,
+        data=file.data,
+        radio=Radio(**_si(file.radio)),
+        floors=tuple(
+            Floor(
+                name=floor.name,
+                classes_per_device=floor.classes_per_device,
+                gateway=Gateway(**_si(floor.gateway)),
+                devices=tuple(
+                    Device(**{k: v for k, v in _si(device).items() if k in Device.model_fields})
+                    for device in floor.devices
+                ),
+            )
+            for floor in file.floors
+        ),
+        baseline=file.baseline,
+        participation=file.participation,
+        policy=file.policy,
+        traces=traces,
+    )
+
+
+def resolved_toml(file: ScenarioFile) -> str:
+    """An expanded scenario as TOML text; reading it gives the same plant to the last bit."""
+    return tomli_w.dumps(_without_none(file.model_dump(mode="python")))
+
+
+def _names(group: FloorGroup | DeviceGroup, numbers: Counter[str], prefix: str = "") -> list[str]:
+    """Names of what a group stands for; the numbers go on over groups of the same name."""
+    if group.count is None:
+        return [f"{prefix}{group.name}"]
+    first = numbers[group.name] + 1
+    numbers[group.name] += group.count
+    return [f"{prefix}{group.name}-{number}" for number in range(first, first + group.count)]
+
+
+def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, label: str) -> list[FloorGroup]:
+    """The single floors of a group."""
+    count, seed, channels = len(names), file.seed, file.radio.channels
+    classes = _column(group, "classes_per_device", count, seed, path, label)
+    gateway: dict[str, list[Any]] = {}
+    for key in GatewayGroup.model_fields:
+        per_floor = channels if key in _PER_CHANNEL else 1
+        values = _column(group.gateway, key, count * per_floor, seed, f"{path}.gateway", label)
+        gateway[key] = [
+            tuple(values[floor * per_floor : (floor + 1) * per_floor]) if key in _PER_CHANNEL else values[floor]
+            for floor in range(count)
+        ]
+    devices: list[list[DeviceGroup]] = [[] for _ in range(count)]
+    numbers = [Counter[str]() for _ in range(count)]
+    for index, device_group in enumerate(group.devices):
+        # A device given one by one keeps its name; the others carry their floor's.
+        alone = device_group.count is None and group.count is None
+        own = [_names(device_group, numbers[floor], "" if alone else f"{names[floor]}.") for floor in range(count)]
+        for floor, singles in enumerate(_devices(file, device_group, own, f"{path}.devices[{index}]", label)):
+            devices[floor] += singles
+    return [
+        FloorGroup.model_construct(
+            name=names[floor],
+            count=None,
+            classes_per_device=classes[floor],
+            gateway=GatewayGroup.model_construct(**{key: values[floor] for key, values in gateway.items()}),
+            devices=tuple(devices[floor]),
+        )
+        for floor in range(count)
+    ]
+
+
+def _devices(
+    file: ScenarioFile, group: DeviceGroup, names: list[list[str]], path: str, label: str
+) -> list[list[DeviceGroup]]:
+    """The single devices of a group, floor by floor."""
+    each = len(names[0])
+    merged = _with_hardware(file.hardware, group, path, label)
+    keys = ["samples", *_HARDWARE_KEYS]
+    columns = {key: _column(merged, key, each * len(names), file.seed, path, label) for key in keys}
+    return [
+        [
+            DeviceGroup.model_construct(
+                name=name,
+                count=None,
+                hardware=None,
+                **{key: column[floor * each + index] for key, column in columns.items()},
+            )
+            for index, name in enumerate(of_floor)
+        ]
+        for floor, of_floor in enumerate(names)
+    ]
+
+
+def _with_hardware(classes: Mapping[str, Hardware], group: DeviceGroup, path: str, label: str) -> DeviceGroup:
+    """The group with what its hardware class gives filled in."""
+    given: dict[str, Number] = {}
+    if group.hardware is not None:
+        if group.hardware not in classes:
+            advice = advice_for(group.hardware, classes) if classes else "Add a table [hardware.<class>]."
+            problem = f"unknown hardware class, got '{group.hardware}'"
+            raise ScenarioError(f"{label}: {path}.hardware: {problem}. {advice}")
+        given = {key: getattr(classes[group.hardware], key) for key in _HARDWARE_KEYS}
+    for key in _HARDWARE_KEYS:
+        if getattr(group, key) is not None:
+            given[key] = getattr(group, key)
+        elif key not in given:
+            raise ScenarioError(f"{label}: {path}.{key}: is missing. Add it, or name a hardware class that has it.")
+    return group.model_copy(update=given)
+
+
+def _column(section: Section, key: str, count: int, seed: int, path: str, label: str) -> list[Any]:
+    """Plain values of one key for everything its group stands for."""
+    number: Number | None = getattr(section, key)
+    if number is None:
+        return [None] * count
+    if isinstance(number, tuple) and len(number) != count:
+        problem = f"has {len(number)} values for {count}. Give {count} values, one each, or a single number"
+        raise ScenarioError(f"{label}: {path}.{key}: {problem}.")
+    allowed = _range(type(section).model_fields[key])
+    values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))
+    if not all(allowed.holds(value) for value in values):
+        problem = f"no draw was {allowed.words()}, got {allowed.written(number)}"
+        raise ScenarioError(f"{label}: {path}.{key}: {problem}. Move the mean into the range.")
+    return [round(value) if allowed.whole else float(value) for value in values]
+
+
+def _range(field: FieldInfo) -> Range:
+    """The range a number key is declared with."""
+    found = [entry for entry in field.metadata if isinstance(entry, Range)]
+    if not found:  # `Positive | None` keeps it one level down
+        members = getattr(field.annotation, "__args__", ())
+        found = [
+            entry for member in members for entry in getattr(member, "__metadata__", ()) if isinstance(entry, Range)
+        ]
+    return found[0]
+
+
+def _refuse_twice(what: str, names: list[str], label: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ScenarioError(f"{label}: floors: duplicate {what} name, got '{name}' twice. Rename one of them.")
+        seen.add(name)
+
+
+def _si(section: Section) -> dict[str, Any]:
+    """The section's values in SI units under keys without unit suffix; memory keeps its `_bytes`."""
+    converted: dict[str, Any] = {}
+    for key, value in section:
+        stem, suffix = split_suffix(key)
+        name = f"{stem}_bytes" if suffix == "gb" else "noise_density" if stem == "noise" else stem
+        if isinstance(value, tuple):
+            converted[name] = tuple(to_si(key, entry) for entry in value)
+        elif isinstance(value, int | float):
+            converted[name] = to_si(key, value)
+        else:
+            converted[name] = value
+    return converted
+
+
+def _without_none(value: Any) -> Any:
+    """TOML has no null: absent keys stay absent."""
+    if isinstance(value, dict):
+        return {key: _without_none(entry) for key, entry in value.items() if entry is not None and entry != {}}
+    if isinstance(value, list | tuple):
+        return [_without_none(entry) for entry in value]
+    return value

@@ -1,0 +1,314 @@
+"""What a scenario file may hold, in the reader's units; `expand.py` turns it into a plant in SI units."""
+
+__all__ = [
+    "Baseline",
+    "Costs",
+    "Data",
+    "DeviceGroup",
+    "FloorGroup",
+    "GatewayGroup",
+    "Hardware",
+    "Model",
+    "Participation",
+    "Policy",
+    "RadioFile",
+    "ScenarioFile",
+    "Traces",
+    "Training",
+]
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationInfo, field_validator, model_validator
+
+from fedfloor.errors import advice_for
+from fedfloor.scenario.datasets import DATASETS
+from fedfloor.scenario.layers import LayerSpec, Shape, unchained
+from fedfloor.scenario.numbers import Number, Range
+from fedfloor.scenario.section import Section, finding
+
+Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Share = Annotated[float, Field(gt=0, le=1)]
+Positive = Annotated[Number, Range(above=0)]
+NonNegative = Annotated[Number, Range(at_least=0)]
+Count = Annotated[Number, Range(at_least=1, whole=True)]
+
+
+class Model(Section):
+    """The network that is trained."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """`vgg11`, `cnn`, `mlp`, or `package.module:callable` that returns a torch.nn.Sequential"""
+    input: Shape
+    """shape of one sample, [channels, height, width]"""
+    classes: PositiveInt = 10
+    """number of labels"""
+    width: PositiveFloat = 1.0
+    """factor on the number of channels and hidden units that are trained"""
+    head: Literal["linear", "4096-4096"] = "linear"
+    """classifier of vgg11: one linear layer, or two of 4096 units before it"""
+    batch_norm: bool = False
+    """normalise after every convolution"""
+    layers: Annotated[tuple[LayerSpec, ...], Field(min_length=1)] | None = None
+    """layer list that costs are computed from; without it the list is inferred from the model, which needs torch"""
+
+    @model_validator(mode="after")
+    def _layers_chain(self) -> Self:
+        if self.layers is None:
+            return self
+        if self.layers[0].input_size != math.prod(self.input):
+            problem = f"takes {list(self.layers[0].input)} but model.input is {list(self.input)}. Make the two equal"
+            raise finding(problem, below="layers[0].input")
+        broken = unchained(self.layers)
+        if broken is not None:
+            index, reason = broken
+            raise finding(f"shapes do not chain: {reason}. Make the two equal", below=f"layers[{index}].input")
+        return self
+
+
+class Costs(Section):
+    """How operations and bytes are counted."""
+
+    model: Literal["exact", "paper"] = "exact"
+    """`exact` agrees with what torch does, `paper` is the paper's Table II"""
+    width: PositiveFloat | None = None
+    """width the costs describe, if not the one that is trained"""
+
+
+class Training(Section):
+    """Local training in a round."""
+
+    local_iterations: PositiveInt = 5
+    """K, gradient steps per round"""
+    learning_rate: PositiveFloat = 0.01
+    """beta"""
+    batch_fraction: Share = 0.05
+    """alpha, share of a device's samples in its batch"""
+    redraw_batch: bool = False
+    """draw a new batch in every iteration instead of one per round"""
+    min_cut: NonNegativeInt = 0
+    """least number of layers that stay on a device; with 0 raw samples may leave it"""
+    evaluate_every: PositiveInt = 5
+    """rounds between two evaluations on the test set"""
+
+
+class Data(Section):
+    """Which data there is and who holds what."""
+
+    name: Annotated[str, Field(min_length=1)] = "fashion-mnist"
+    """`fashion-mnist`, `cifar10`, `svhn`, or `package.module:callable`"""
+    non_iid_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """chi, share of a device's samples that come from its own classes only"""
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_known(cls, name: str) -> str:
+        if name not in DATASETS and ":" not in name:
+            raise finding(f"unknown data set, got '{name}'. {advice_for(name, DATASETS)}")
+        return name
+
+
+class RadioFile(Section):
+    """Channels between the gateways and the base station."""
+
+    channels: PositiveInt
+    """J, at most this many floors take part in a round"""
+    uplink_bandwidth_mhz: PositiveFloat = 1.0
+    """B_u"""
+    downlink_bandwidth_mhz: PositiveFloat = 20.0
+    """B_d"""
+    noise_dbm_per_hz: float = -174.0
+    """N_0"""
+    base_station_power_w: PositiveFloat = 1.0
+    """P_BS"""
+    reference_gain_db: float = -30.0
+    """h_0, gain at the reference distance"""
+    reference_distance_m: PositiveFloat = 1.0
+    """d_0"""
+    path_loss_exponent: Annotated[float, Field(ge=0)] = 2.0
+    """nu"""
+
+
+class Hardware(Section):
+    """A class of devices, to be named by `hardware` in a device group."""
+
+    frequency_ghz: Positive
+    """f_n"""
+    flops_per_cycle: Positive
+    """phi_n"""
+    switched_capacitance: Positive
+    """v_n [W/Hz^3]"""
+    memory_gb: Positive
+    """G_n"""
+    max_energy_j: NonNegative
+    """E_n^max, most energy that arrives in a round"""
+    source: str = ""
+    """where the figures come from"""
+
+
+class DeviceGroup(Section):
+    """One device, or `count` devices alike."""
+
+    name: Name = "device"
+    """a group numbers it, `<floor>.<name>-1` and so on; a single device of a single floor keeps it"""
+    count: PositiveInt | None = None
+    """number of devices on each floor of the group"""
+    samples: Count
+    """D_n, data points the device holds"""
+    hardware: str | None = None
+    """class from [hardware.<class>] that gives what is not given here"""
+    frequency_ghz: Positive | None = None
+    """f_n"""
+    flops_per_cycle: Positive | None = None
+    """phi_n"""
+    switched_capacitance: Positive | None = None
+    """v_n [W/Hz^3]"""
+    memory_gb: Positive | None = None
+    """G_n"""
+    max_energy_j: NonNegative | None = None
+    """E_n^max, most energy that arrives in a round"""
+
+
+class GatewayGroup(Section):
+    """The gateway of each floor of the group."""
+
+    distance_m: Positive
+    """d_m, to the base station"""
+    flops_per_cycle: Positive
+    """phi_m"""
+    switched_capacitance: Positive
+    """v_m [W/Hz^3]"""
+    min_frequency_ghz: NonNegative = 0.0
+    """f_m^min"""
+    max_frequency_ghz: Positive
+    """f_m^max"""
+    memory_gb: Positive
+    """G_m"""
+    max_energy_j: NonNegative
+    """E_m^max, most energy that arrives in a round"""
+    max_power_mw: Positive
+    """P_m^max"""
+    uplink_interference_w: NonNegative = 0.0
+    """deviation of the half-normal interference; a list or distribution has a value for every floor and channel"""
+    downlink_interference_w: NonNegative = 0.0
+    """the same at the receiver of the gateway"""
+
+
+class FloorGroup(Section):
+    """One shop floor, or `count` floors alike."""
+
+    name: Name = "floor"
+    """a group numbers it, `<name>-1` and so on; the numbers go on over groups of the same name"""
+    count: PositiveInt | None = None
+    """number of floors"""
+    classes_per_device: Count | None = None
+    """q_m, how many classes each device of the floor holds; all if not given"""
+    gateway: GatewayGroup
+    """the floor's gateway"""
+    devices: Annotated[tuple[DeviceGroup, ...], Field(min_length=1)]
+    """the floor's devices"""
+
+
+class Baseline(Section):
+    """Fixed allocation of every policy but ddsra."""
+
+    cut: NonNegativeInt
+    """layers on the device"""
+    frequency_share: Share
+    """of the gateway's greatest frequency, split equally over the floor's devices"""
+    power_share: Share = 1.0
+    """of the gateway's greatest transmit power"""
+
+
+class Participation(Section):
+    """How often each floor should take part."""
+
+    rates: Literal["estimated", "uniform"] | tuple[Share, ...] = "uniform"
+    """`estimated` from gradients in training runs, `uniform`, or one rate per floor"""
+    simulated_rates: Literal["uniform"] | tuple[Share, ...] = "uniform"
+    """what a simulation without training uses in place of estimated rates"""
+
+    @field_validator("rates", "simulated_rates", mode="before")
+    @classmethod
+    def _rates_are_shares(cls, raw: Any, info: ValidationInfo) -> Any:
+        words = ("estimated", "uniform") if info.field_name == "rates" else ("uniform",)
+        if isinstance(raw, list | tuple):
+            Range(above=0, at_most=1).parse(raw)
+        elif raw not in words:
+            raise finding(f"must be {' or '.join(map(repr, words))} or a list of rates, got {raw!r}")
+        return raw
+
+
+class Policy(Section):
+    """Who decides each round."""
+
+    name: Annotated[str, Field(min_length=1)] = "random"
+    """name of a policy, or `package.module:Class`"""
+    settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    """settings of the policy, as in {v = 1000.0}"""
+
+
+class Traces(Section):
+    """Recorded CSV files in place of random draws; paths are relative to the scenario."""
+
+    uplink_gain: str | None = None
+    """columns round, floor, channel, gain"""
+    downlink_gain: str | None = None
+    """columns round, floor, channel, gain"""
+    uplink_interference: str | None = None
+    """columns round, floor, channel, interference_w"""
+    downlink_interference: str | None = None
+    """columns round, floor, channel, interference_w"""
+    gateway_energy: str | None = None
+    """columns round, floor, energy_j"""
+    device_energy: str | None = None
+    """columns round, device, energy_j"""
+
+
+class ScenarioFile(Section):
+    """A scenario: plant, network, training and policy."""
+
+    name: Name
+    """label in reports and folder names"""
+    seed: NonNegativeInt = 0
+    """seed of every random draw"""
+    rounds: PositiveInt = 100
+    """T"""
+    limits: bool = True
+    """check energy and memory; without, no floor ever fails"""
+    model: Model
+    costs: Costs = Costs()
+    training: Training = Training()
+    data: Data = Data()
+    radio: RadioFile
+    hardware: dict[str, Hardware] = Field(default_factory=dict)
+    floors: Annotated[tuple[FloorGroup, ...], Field(min_length=1)]
+    baseline: Baseline
+    participation: Participation = Participation()
+    policy: Policy = Policy()
+    traces: Traces = Traces()
+
+    @model_validator(mode="after")
+    def _model_fits_the_data(self) -> Self:
+        known = DATASETS.get(self.data.name)
+        for key in ("input", "classes"):
+            has = getattr(self.model, key)
+            if known is not None and has != getattr(known, key):
+                wanted = getattr(known, key)
+                problem = f"must be {_shown(wanted)}, what '{self.data.name}' has, got {_shown(has)}"
+                raise finding(problem, below=f"model.{key}")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _devices_have_a_floor(cls, data: Any) -> Any:
+        if isinstance(data, dict) and ("devices" in data or isinstance(data.get("floors"), dict)):
+            where = "devices" if "devices" in data else "floors"
+            advice = "Start each floor with [[floors]] and put its devices below it, as [[floors.devices]]"
+            raise finding(f"device without a floor. {advice}", below=where)
+        return data
+
+
+def _shown(value: int | tuple[int, ...]) -> int | list[int]:
+    return list(value) if isinstance(value, tuple) else value

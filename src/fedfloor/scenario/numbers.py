@@ -1,0 +1,206 @@
+"""Numbers a scenario leaves open: a plain value, one value each, or a distribution to draw from."""
+
+__all__ = ["Choice", "Normal", "Number", "Range", "Uniform", "draw"]
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from fedfloor.scenario.section import finding
+
+Floats = npt.NDArray[np.float64]
+
+#: a normal draw outside the allowed range is drawn again, this often at most
+_REDRAWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every value of [low, high] alike; whole numbers with both ends included where the key counts something."""
+
+    low: float
+    high: float
+    key: ClassVar[str] = "uniform"
+
+    def written(self) -> dict[str, list[float]]:
+        """The table that a scenario file holds."""
+        return {self.key: [self.low, self.high]}
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """The bell curve, cut off where the key's range ends."""
+
+    mean: float
+    deviation: float
+    key: ClassVar[str] = "normal"
+
+    def written(self) -> dict[str, list[float]]:
+        """The table that a scenario file holds."""
+        return {self.key: [self.mean, self.deviation]}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the values, all equally likely."""
+
+    values: tuple[float, ...]
+    key: ClassVar[str] = "choice"
+
+    def written(self) -> dict[str, list[float]]:
+        """The table that a scenario file holds."""
+        return {self.key: list(self.values)}
+
+
+Distribution: TypeAlias = Uniform | Normal | Choice
+Number: TypeAlias = float | tuple[float, ...] | Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a number of a scenario may be; as `Annotated[Number, Range(above=0)]` it validates the key."""
+
+    above: float = -math.inf
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    whole: bool = False
+
+    def parse(self, raw: object) -> Number:
+        """A number as TOML has it, checked."""
+        if isinstance(raw, dict):
+            return self._distribution(raw)
+        if isinstance(raw, list | tuple):
+            if not raw:
+                raise finding("must not be an empty list, got []. Give one value for each")
+            return tuple(self.single(value) for value in raw)
+        return raw if isinstance(raw, Uniform | Normal | Choice) else self.single(raw)
+
+    def single(self, raw: object) -> float:
+        """One plain value, checked."""
+        if isinstance(raw, bool) or not isinstance(raw, int | float):
+            raise finding(f"must be a number, a list or a distribution such as {{uniform = [1, 2]}}, got {raw!r}")
+        value = float(raw)
+        if not math.isfinite(value):
+            raise finding(f"must be finite, got {raw}")
+        if self.whole and value != round(value):
+            raise finding(f"must be a whole number, got {raw}")
+        if not self.holds(value):
+            raise finding(f"must be {self.words()}, got {raw}")
+        return value
+
+    def holds(self, value: float) -> bool:
+        """Whether the value is in range."""
+        return value > self.above and self.at_least <= value <= self.at_most
+
+    def words(self) -> str:
+        """The range in words."""
+        parts = [f"> {self.above:g}"] if self.above > -math.inf else []
+        parts += [f">= {self.at_least:g}"] if self.at_least > -math.inf else []
+        parts += [f"<= {self.at_most:g}"] if self.at_most < math.inf else []
+        return " and ".join(parts) or "finite"
+
+    def _distribution(self, raw: dict[str, object]) -> Distribution:
+        if len(raw) != 1 or next(iter(raw)) not in _DISTRIBUTIONS:
+            known = "{uniform = [low, high]}, {normal = [mean, deviation]} or {choice = [a, b, ...]}"
+            raise finding(f"is not a distribution, got {raw}. Write {known}")
+        key, values = next(iter(raw.items()))
+        if not isinstance(values, list | tuple):
+            raise finding(f"{key} takes a list, got {values!r}")
+        return _DISTRIBUTIONS[key](self, list(values))
+
+    def _uniform(self, values: list[object]) -> Uniform:
+        if len(values) != 2:
+            raise finding(f"uniform takes [low, high], got {values}")
+        # An open lower end may itself be excluded: (0, 1] is drawn as [0, 1] without 0.
+        low = Range(at_least=max(self.at_least, self.above), at_most=self.at_most, whole=self.whole).single(values[0])
+        high = self.single(values[1])
+        if low > high:
+            raise finding(f"uniform needs low <= high, got {values}. Swap the two")
+        return Uniform(low, high)
+
+    def _normal(self, values: list[object]) -> Normal:
+        if len(values) != 2:
+            raise finding(f"normal takes [mean, deviation], got {values}")
+        return Normal(self.single(values[0]), Range(at_least=0.0).single(values[1]))
+
+    def _choice(self, values: list[object]) -> Choice:
+        if not values:
+            raise finding("choice needs at least one value, got []")
+        return Choice(tuple(self.single(value) for value in values))
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self.parse, serialization=core_schema.plain_serializer_function_ser_schema(self.written)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = {"type": "integer" if self.whole else "number"}
+        if self.above > -math.inf:
+            plain["exclusiveMinimum"] = self.above
+        if self.at_least > -math.inf:
+            plain["minimum"] = self.at_least
+        if self.at_most < math.inf:
+            plain["maximum"] = self.at_most
+        pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+        several = {"type": "array", "items": plain, "minItems": 1}
+        tables = [
+            {"type": "object", "properties": {key: shape}, "required": [key], "additionalProperties": False}
+            for key, shape in (("uniform", pair), ("normal", pair), ("choice", several))
+        ]
+        return {"anyOf": [plain, several, *tables]}
+
+    def written(self, number: Number) -> Any:
+        """The number as a scenario file holds it; whole numbers without a decimal point."""
+        if isinstance(number, tuple):
+            return [self.written(value) for value in number]
+        if isinstance(number, int | float):
+            return int(number) if self.whole else number
+        return number.written()
+
+
+_DISTRIBUTIONS: dict[str, Callable[[Range, list[object]], Distribution]] = {
+    "uniform": Range._uniform,  # noqa: SLF001
+    "normal": Range._normal,  # noqa: SLF001
+    "choice": Range._choice,  # noqa: SLF001
+}
+
+
+def draw(number: Number, count: int, allowed: Range, rng: np.random.Generator) -> Floats:
+    """As many plain values as asked for, (count,): repeated, taken from the list, or drawn."""
+    match number:
+        case Uniform(low, high) if allowed.whole:
+            first = low + 1 if low == allowed.above else low
+            return rng.integers(round(first), round(high), size=count, endpoint=True).astype(float)
+        case Uniform(low, high):
+            return high - (high - low) * rng.random(count)  # (low, high]: an open lower end stays out
+        case Normal(mean, deviation):
+            return _truncated_normal(mean, deviation, count, allowed, rng)
+        case Choice(values):
+            return rng.choice(np.asarray(values), size=count)
+        case tuple(values):
+            assert len(values) == count
+            return np.asarray(values, dtype=float)
+        case float(value):
+            return np.full(count, value)
+
+
+def _truncated_normal(mean: float, deviation: float, count: int, allowed: Range, rng: np.random.Generator) -> Floats:
+    """Normal values within the range, by drawing again what falls outside."""
+
+    def once(size: int) -> Floats:
+        values = rng.normal(mean, deviation, size)
+        return np.round(values) if allowed.whole else values
+
+    values = once(count)
+    for _ in range(_REDRAWS):
+        outside = np.array([not allowed.holds(value) for value in values], dtype=bool)
+        if not outside.any():
+            break
+        values[outside] = once(int(outside.sum()))
+    return values

@@ -1,0 +1,92 @@
+"""The plant in SI units: what every formula, solver and simulation starts from."""
+
+__all__ = ["Device", "Floor", "Gateway", "Radio", "Scenario"]
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from fedfloor.scenario.file import Baseline, Costs, Data, Model, Participation, Policy, Training
+from fedfloor.scenario.layers import LayerSpec
+
+
+class _Si(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Device(_Si):
+    """Weak machine on a shop floor: holds private data, trains the bottom layers (Sec. III-A1)."""
+
+    name: str  #: label in reports and log lines
+    samples: PositiveInt  #: [1]      D_n
+    frequency: PositiveFloat  #: [Hz]     f_n^D
+    flops_per_cycle: PositiveFloat  #: [1]      phi_n^D
+    switched_capacitance: PositiveFloat  #: [W/Hz^3] v_n^D
+    memory_bytes: PositiveFloat  #: [byte]   G_n^{D,max}, C7
+    max_energy: NonNegativeFloat  #: [J]      E_n^{D,max}, C9
+
+    def batch(self, fraction: float) -> int:
+        """Points in one batch: D~_n = max(1, round(alpha D_n))."""
+        return max(1, round(fraction * self.samples))
+
+
+class Gateway(_Si):
+    """Edge gateway of one shop floor: trains the top DNN layers (Sec. III-A2)."""
+
+    distance: PositiveFloat  #: [m]      d_m, to the base station
+    flops_per_cycle: PositiveFloat  #: [1]      phi_m^G
+    switched_capacitance: PositiveFloat  #: [W/Hz^3] v_m^G
+    min_frequency: NonNegativeFloat  #: [Hz]     f_m^{G,min}, C6
+    max_frequency: PositiveFloat  #: [Hz]     f_m^{G,max}, C6
+    memory_bytes: PositiveFloat  #: [byte]   G_m^{G,max}, C8
+    max_energy: NonNegativeFloat  #: [J]      E_m^{G,max}, C10
+    max_power: PositiveFloat  #: [W]      P_m^max, C4
+    uplink_interference: tuple[NonNegativeFloat, ...]  #: (J,) [W] deviation of i^u_{m,j}
+    downlink_interference: tuple[NonNegativeFloat, ...]  #: (J,) [W] deviation of i^d_{m,j}
+
+
+class Floor(_Si):
+    """One shop floor: a gateway and the devices that can reach it."""
+
+    name: str  #: label in reports and log lines
+    classes_per_device: PositiveInt | None  #: [1] q_m; None for all classes
+    gateway: Gateway
+    devices: tuple[Device, ...] = Field(min_length=1)
+
+
+class Radio(_Si):
+    """Radio band between base station and gateways (Sec. III-C)."""
+
+    channels: PositiveInt  #: [1]    J
+    uplink_bandwidth: PositiveFloat  #: [Hz]   B^u
+    downlink_bandwidth: PositiveFloat  #: [Hz]   B^d
+    noise_density: PositiveFloat  #: [W/Hz] N_0
+    base_station_power: PositiveFloat  #: [W]    P^B
+    reference_gain: PositiveFloat  #: [1]    h_0
+    reference_distance: PositiveFloat  #: [m]    d_0
+    path_loss_exponent: NonNegativeFloat  #: [1]    nu
+
+
+class Scenario(_Si):
+    """Everything a run needs to know, resolved: no distribution, group or unit is left open."""
+
+    name: str
+    seed: int
+    rounds: PositiveInt  #: T
+    limits: bool  #: False: no floor ever fails for energy or memory
+    model: Model
+    layers: tuple[LayerSpec, ...]  #: what costs are computed from and cuts count
+    costs: Costs
+    training: Training
+    data: Data
+    radio: Radio
+    floors: tuple[Floor, ...] = Field(min_length=1)
+    baseline: Baseline
+    participation: Participation
+    policy: Policy
+    traces: dict[str, Path]  #: recorded file by kind of draw
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """All devices, floor by floor."""
+        return tuple(device for floor in self.floors for device in floor.devices)

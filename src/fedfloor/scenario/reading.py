@@ -1,0 +1,163 @@
+"""TOML file or preset name -> validated `ScenarioFile`; every complaint names file, field, value and fix."""
+
+__all__ = ["is_preset", "parse", "preset_names", "preset_summary", "read"]
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedfloor.errors import ScenarioError, advice_for
+from fedfloor.scenario.file import ScenarioFile
+
+
+def _presets() -> dict[str, Traversable]:
+    folder = resources.files("fedfloor.scenario") / "presets"
+    return {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir() if entry.name.endswith(".toml")}
+
+
+def preset_names() -> list[str]:
+    """Names of the shipped scenarios."""
+    return sorted(_presets())
+
+
+def is_preset(name: str) -> bool:
+    """Whether a scenario of this name is shipped."""
+    return name in _presets()
+
+
+def preset_summary(name: str) -> str:
+    """First comment line of a shipped scenario."""
+    return _presets()[name].read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+
+
+def read(source: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
+    """Scenario from a TOML file or a preset's name, with `section.key=value` overrides applied."""
+    label = str(source)
+    table = _table(label)
+    for override in overrides:
+        _apply(override, table)
+    return parse(table, label)
+
+
+def parse(table: Mapping[str, Any], label: str) -> ScenarioFile:
+    """Scenario from a table; `label` names it in messages."""
+    try:
+        return ScenarioFile.model_validate(table)
+    except ValidationError as error:
+        raise ScenarioError(_one_line(error, label)) from None
+
+
+def _table(label: str) -> dict[str, Any]:
+    path = Path(label)
+    if is_preset(label) and not path.is_file():
+        raw = _presets()[label].read_bytes()
+    elif path.is_dir():
+        raise ScenarioError(f"{label}: is a directory, not a file. Name the TOML file inside it")
+    else:
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            hint = f"Give a TOML file or a preset. {advice_for(label, preset_names())}"
+            raise ScenarioError(f"{label}: no such file. {hint}") from None
+        except OSError as error:
+            raise ScenarioError(f"{label}: cannot be read: {error.strerror}. Check its permissions") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        problem = f"not UTF-8: byte 0x{raw[error.start]:02x} on line {line}"
+        raise ScenarioError(f"{label}: {problem}. Save the file as UTF-8") from None
+    if not text.strip():
+        raise ScenarioError(f"{label}: the file is empty. `fedfloor init FILE` writes one to start from")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{label}: not valid TOML: {error}. Mend that line") from None
+
+
+def _apply(override: str, table: dict[str, Any]) -> None:
+    """Set one value in the table: `training.local_iterations=3`, `floors.0.gateway.memory_gb=2`."""
+    label = f"--set {override}"
+    path, equals, text = override.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise ScenarioError(f"{label}: must be section.key=value. For example --set training.local_iterations=3")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string: --set costs.model=paper
+    place: Any = table
+    for depth, key in enumerate(keys):
+        at = ".".join(keys[: depth + 1])
+        last = depth == len(keys) - 1
+        if isinstance(place, list):
+            if not key.isdigit() or int(key) >= len(place):
+                raise ScenarioError(f"{label}: {at}: no such entry. Use a number from 0 to {len(place) - 1}")
+            index: Any = int(key)
+        elif isinstance(place, dict):
+            index = key
+            if not last:
+                place.setdefault(key, {})
+        else:
+            raise ScenarioError(f"{label}: {at}: the value above it is no table. Leave out '.{key}'")
+        if last:
+            place[index] = value
+            _forget_layers(path.strip(), table)
+        else:
+            place = place[index]
+
+
+def _forget_layers(path: str, table: dict[str, Any]) -> None:
+    """Drop a carried layer list that no longer describes the network whose costs are asked for."""
+    model, costs = table.get("model"), table.get("costs")
+    trained_only = path == "model.width" and isinstance(costs, dict) and "width" in costs
+    describes = path == "costs.width" or (path.startswith("model.") and path != "model.layers")
+    if isinstance(model, dict) and describes and not trained_only:
+        model.pop("layers", None)
+
+
+def _one_line(error: ValidationError, label: str) -> str:
+    """The first finding, and how many more there are."""
+    findings = error.errors()
+    first = findings[0]
+    path = _path(first["loc"])
+    if first["type"] == "finding":
+        below, problem = first["ctx"]["below"], first["ctx"]["problem"]
+        path = f"{path}.{below}" if path and below else path or below
+    else:
+        problem = _in_words(first["type"], first["msg"], first.get("ctx", {}), first["input"])
+    more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
+    place = f"{label}: {path}: " if path else f"{label}: "
+    return f"{place}{problem.rstrip('.')}.{more}"
+
+
+def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object) -> str:
+    """A finding of pydantic's in our form: what must be, what is, what to do."""
+    if kind == "missing":
+        return "is missing. Add it; `fedfloor schema` describes every key"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "too_short":
+        return "must not be empty. Add at least one entry"
+    got = "" if isinstance(value, dict) else f", got {value!r}"
+    limits = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"),
+              "less_than_equal": ("le", "<=")}  # fmt: skip
+    if kind in limits:
+        name, sign = limits[kind]
+        return f"must be {sign} {context[name]:g}{got}"
+    if kind == "finite_number":
+        return f"must be finite{got}"
+    return f"{message[0].lower()}{message[1:]}{got}"
+
+
+def _path(location: Sequence[str | int]) -> str:
+    """`("floors", 0, "gateway")` as `floors[0].gateway`."""
+    path = ""
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path

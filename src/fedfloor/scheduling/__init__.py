@@ -1,0 +1,1 @@
+"""Who trains now and with what: `RoundState` -> `Decision`."""

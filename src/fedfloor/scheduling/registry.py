@@ -1,0 +1,116 @@
+"""Policies by name: `random`, `ddsra:v=1000`, `package.module:Class`, or the entry point group `fedfloor.policies`."""
+
+__all__ = ["PolicySpec", "make_policy", "parse_policy", "policy_summaries"]
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any
+
+from fedfloor.errors import PolicyError, advice_for
+from fedfloor.scheduling.state import Scheduler
+
+#: policies of this package, imported when asked for
+_BUILT_IN = MappingProxyType(
+    {
+        "random": "fedfloor.scheduling.random:RandomScheduler",
+        "round_robin": "fedfloor.scheduling.round_robin:RoundRobinScheduler",
+    }
+)
+_GROUP = "fedfloor.policies"
+
+Setting = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """A policy's name with its settings, as written on the command line."""
+
+    name: str
+    settings: tuple[tuple[str, Setting], ...] = ()
+
+    def __str__(self) -> str:
+        given = ",".join(f"{key}={_shown(value)}" for key, value in self.settings)
+        return f"{self.name}:{given}" if given else self.name
+
+    @property
+    def slug(self) -> str:
+        """Name for folders: `ddsra-v1000-exact`."""
+        words = [f"{key}{_shown(value)}" if not isinstance(value, str) else value for key, value in self.settings]
+        return "-".join([self.name.rpartition(":")[2], *words])
+
+
+def parse_policy(text: str) -> PolicySpec:
+    """`NAME[:key=value,...]`, where NAME may itself be `package.module:Class`."""
+    head, _, rest = text.partition(":")
+    if "." in head:
+        attribute, _, rest = rest.partition(":")
+        head = f"{head}:{attribute}"
+    settings = []
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise PolicyError(f"policy '{text}': settings are key=value with commas between, got '{part}'")
+        settings.append((key.strip(), _value(value.strip())))
+    return PolicySpec(head, tuple(settings))
+
+
+def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
+    """The policy, and its spec with every setting filled in."""
+    kind = _load(spec.name)
+    known = {entry.name: entry for entry in fields(kind)} if is_dataclass(kind) else {}
+    for key, _ in spec.settings:
+        if is_dataclass(kind) and key not in known:
+            advice = advice_for(key, known) if known else "It has no settings."
+            raise PolicyError(f"policy '{spec}': unknown setting '{key}'. {advice}")
+    try:
+        policy = kind(**dict(spec.settings))
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"policy '{spec}': {error}") from None
+    if not callable(getattr(policy, "schedule", None)):
+        raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
+    filled = tuple((key, getattr(policy, key)) for key in known) or spec.settings
+    return PolicySpec(spec.name, filled), policy
+
+
+def policy_summaries() -> Mapping[str, str]:
+    """Every policy that can be named, with one line each."""
+    return {name: (_load(name).__doc__ or "").strip().splitlines()[0] for name in _known()}
+
+
+def _known() -> dict[str, str]:
+    installed = {entry.name: entry.value for entry in entry_points(group=_GROUP)}
+    return {**installed, **_BUILT_IN}
+
+
+def _load(name: str) -> type[Any]:
+    reference = _known().get(name, name)
+    module_name, colon, attribute = reference.partition(":")
+    if not colon:
+        raise PolicyError(f"policy '{name}': unknown. {advice_for(name, _known())}")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, ValueError) as error:
+        raise PolicyError(f"policy '{name}': cannot import '{module_name}': {error}. Is it on PYTHONPATH?") from None
+    except AttributeError:
+        raise PolicyError(f"policy '{name}': '{module_name}' has no '{attribute}'") from None
+    if not isinstance(found, type):
+        raise PolicyError(f"policy '{name}': '{attribute}' is no class")
+    return found
+
+
+def _value(text: str) -> Setting:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _shown(value: Setting) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,78 @@
+"""What a scheduler sees and what it answers: `RoundState` -> `Decision`."""
+
+__all__ = ["IDLE", "Allocation", "Decision", "RoundState", "Scheduler", "fixed_allocation"]
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.costs.plant import Plant
+from fedfloor.scenario.file import Baseline
+from fedfloor.weather import Weather
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: channel of a gateway that does not take part
+IDLE = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundState:
+    """Everything a decision may rest on; what lasts between rounds is here, so any round replays from its log."""
+
+    index: int  #: t, counted from 0
+    seed: int
+    plant: Plant  #: what no round changes
+    weather: Weather  #: what this round brings
+    queue: Floats  #: (M,) [1] Q_m(t)
+    target_rate: Floats  #: (M,) [1] Gamma_m
+    last_loss: Floats  #: (M,) [1] training loss when the floor last took part; nan before
+    baseline: Baseline  #: fixed allocation of the policies that do not allocate
+
+    @property
+    def gain_up(self) -> Floats:
+        """(M, J) [1] h^u_{m,j}(t)."""
+        return self.weather.uplink_gain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocation:
+    """How the floors that take part do so."""
+
+    cut: Ints  #: (N,) [1] l_n(t)
+    frequency: Floats  #: (N,) [Hz] f^G_{m,n}(t), of the gateway for this device
+    power: Floats  #: (M,) [W] P_m(t)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """Who takes part on which channel; no allocation given: the scenario's fixed one."""
+
+    channel: Ints  #: (M,) [1] j with I_{m,j}(t) = 1, or IDLE
+    allocation: Allocation | None = None
+
+    @property
+    def selected(self) -> npt.NDArray[np.bool_]:
+        """Which floors take part, (M,)."""
+        return np.asarray(self.channel != IDLE)
+
+
+class Scheduler(Protocol):
+    """A policy: one small class, one pure method."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        """Decide one round. Reads `state`, changes nothing: same state, same decision."""
+
+
+def fixed_allocation(state: RoundState) -> Allocation:
+    """The baselines' allocation: one cut, a share of the frequency split equally, a share of the power."""
+    gateways, devices = state.plant.gateways, state.plant.devices
+    per_device = state.baseline.frequency_share * gateways.max_frequency / devices.on_floor(gateways.count)  # (M,)
+    return Allocation(
+        cut=np.full(devices.floor.size, state.baseline.cut),
+        frequency=per_device[devices.floor],
+        power=state.baseline.power_share * gateways.max_power,
+    )

@@ -1,0 +1,89 @@
+"""A plant made of random draws and the cost model."""
+
+__all__ = ["SimulatedPlant", "simulated_rates"]
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.costs.plant import Plant, arrays_of
+from fedfloor.rounds import Outcome
+from fedfloor.scenario.plant import Scenario
+from fedfloor.scheduling.figures import figures
+from fedfloor.scheduling.state import Decision, RoundState, fixed_allocation
+from fedfloor.weather import Climate, climate_of
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedPlant:
+    """Keeps the queues and the round's number between rounds; everything else is drawn or computed."""
+
+    scenario: Scenario
+    target_rate: Floats  #: (M,) [1] Gamma_m
+    queue: Floats = field(init=False)  #: (M,) [1] Q_m(t)
+    index: int = 0
+    _plant: Plant = field(init=False)
+    _climate: Climate = field(init=False)
+    _state: RoundState | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.queue = np.zeros(len(self.scenario.floors))
+        self._plant = arrays_of(self.scenario)
+        self._climate = climate_of(self.scenario)
+
+    def observe(self) -> RoundState:
+        """Draw the round's weather."""
+        self._state = RoundState(
+            index=self.index,
+            seed=self.scenario.seed,
+            plant=self._plant,
+            weather=self._climate.weather(self.index),
+            queue=self.queue,
+            target_rate=self.target_rate,
+            last_loss=np.full(self.queue.size, np.nan),
+            baseline=self.scenario.baseline,
+        )
+        return self._state
+
+    def execute(self, decision: Decision) -> Outcome:
+        """What the cost model says of the decision; a floor short of energy or memory fails."""
+        state = self._state
+        assert state is not None
+        allocation = decision.allocation or fixed_allocation(state)
+        asked = figures(state, decision.channel, allocation)
+        selected, no_room = decision.selected, asked.short_of_memory
+        completed = selected & ~no_room & ~asked.short_of_energy
+        trains = selected & ~no_room  # no room: the floor fails before it spends anything
+        busy = trains[self._plant.devices.floor]
+        return Outcome(
+            figures=asked,
+            allocation=allocation,
+            completed=completed,
+            failure=tuple(
+                "memory" if full else "energy" if short and served else None
+                for served, full, short in zip(selected, no_room, asked.short_of_energy, strict=True)
+            ),
+            delay=np.where(trains, asked.delay, asked.download),
+            gateway_energy=np.where(trains, np.minimum(asked.gateway_energy, state.weather.gateway_energy), 0.0),
+            device_energy=np.where(busy, np.minimum(asked.device_energy, state.weather.device_energy), 0.0),
+            loss=np.full(selected.size, np.nan),
+        )
+
+    def settle(self, queue: Floats) -> None:
+        """Keep the queues and go on to the next round."""
+        self.queue = queue
+        self.index += 1
+
+
+def simulated_rates(scenario: Scenario) -> Floats:
+    """Participation rates Gamma_m (M,) where there are no gradients to estimate them from."""
+    floors = len(scenario.floors)
+    rates = scenario.participation.rates
+    if rates == "estimated":
+        rates = scenario.participation.simulated_rates
+    if rates == "uniform":
+        return np.full(floors, min(scenario.radio.channels / floors, 1.0))
+    return np.array(rates, dtype=float)

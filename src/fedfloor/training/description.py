@@ -1,0 +1,115 @@
+"""A torch network -> its layer list, by shape inference on tensors without data."""
+
+__all__ = ["describe", "infer_layers"]
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fedfloor.errors import ModelError
+from fedfloor.scenario.file import Costs, Model
+from fedfloor.scenario.layers import Attachment, LayerKind, LayerSpec
+from fedfloor.training.models import build_model
+
+_KINDS: dict[type[nn.Module], LayerKind] = {
+    nn.Conv2d: "convolution",
+    nn.Linear: "linear",
+    nn.MaxPool2d: "max_pooling",
+    nn.AvgPool2d: "average_pooling",
+    nn.AdaptiveAvgPool2d: "average_pooling",
+}
+_ATTACHMENTS: dict[type[nn.Module], Attachment | None] = {
+    nn.ReLU: "activation",
+    nn.Sigmoid: "activation",
+    nn.Tanh: "activation",
+    nn.LeakyReLU: "activation_in",
+    nn.GELU: "activation_in",
+    nn.SiLU: "activation_in",
+    nn.BatchNorm2d: "batch_norm",
+    nn.BatchNorm1d: "batch_norm",
+    nn.Dropout: "dropout",
+    nn.Dropout2d: "dropout",
+    nn.Flatten: "flatten",
+    nn.Identity: None,
+}
+_SHORT = {"convolution": "conv", "linear": "linear", "max_pooling": "pool", "average_pooling": "pool"}
+
+
+def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
+    """Layer list of the network whose costs a scenario asks for."""
+    with torch.device("meta"):
+        network = build_model(model, width=costs.width)
+    return describe(network, model.input, label=model.name)
+
+
+def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[LayerSpec, ...]:
+    """Layer list of a network: one entry per convolution, pooling or linear layer with what follows it.
+
+    Shapes come from a pass over tensors that have no data, so no operation is carried out.
+    """
+    current = torch.empty(1, *input_shape, device="meta")
+    layers: list[LayerSpec] = []
+    seen: Counter[str] = Counter()
+    for path, module in _chain(network, label):
+        kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
+        current = _through(module, current, path, label)
+        if kind is not None:
+            seen[_SHORT[kind]] += 1
+            layers.append(_layer(f"{_SHORT[kind]}{seen[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:])))
+        elif type(module) in _ATTACHMENTS:
+            attachment = _ATTACHMENTS[type(module)]
+            if layers and attachment is not None:
+                layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
+            elif attachment not in (None, "flatten"):
+                # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
+                raise ModelError(f"{label}: module '{path}' ({type(module).__name__}) stands before the first layer")
+        else:
+            known = sorted(kind.__name__ for kind in (*_KINDS, *_ATTACHMENTS))
+            problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
+            raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
+    if not layers:
+        raise ModelError(f"{label}: has no convolution, pooling or linear layer")
+    return tuple(layers)
+
+
+def _chain(network: nn.Module, label: str, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Modules of a network in the order data passes them; only chains can be cut."""
+    if not isinstance(network, nn.Sequential):
+        if prefix and not list(network.children()):
+            yield prefix, network
+            return
+        where = f"module '{prefix}'" if prefix else "the network"
+        problem = f"{where} is a {type(network).__name__}, not a torch.nn.Sequential"
+        raise ModelError(f"{label}: {problem}. Only a chain of layers can be cut: nest Sequentials")
+    for name, child in network.named_children():
+        yield from _chain(child, label, f"{prefix}.{name}" if prefix else name)
+
+
+def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
+    """Output of a module for a tensor without data."""
+    try:
+        result = module.to("meta")(value)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = str(error).splitlines()[0]
+        problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
+        raise ModelError(f"{label}: {problem}: {reason}. Mend its sizes") from None
+    if not isinstance(result, Tensor):
+        raise ModelError(f"{label}: module '{path}' returns a {type(result).__name__}, not a tensor")
+    return result
+
+
+def _layer(
+    name: str, kind: LayerKind, module: nn.Module, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> LayerSpec:
+    kernel = groups = None
+    if isinstance(module, nn.Conv2d):
+        kernel, groups = (module.kernel_size[0], module.kernel_size[1]), module.groups
+    elif isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
+        size = module.kernel_size
+        kernel = (size, size) if isinstance(size, int) else (size[0], size[1])
+    elif isinstance(module, nn.AdaptiveAvgPool2d):
+        kernel = (-(-inputs[1] // outputs[1]), -(-inputs[2] // outputs[2]))
+    bias = getattr(module, "bias", None) is not None if kind in ("convolution", "linear") else True
+    return LayerSpec(name=name, kind=kind, input=inputs, output=outputs, kernel=kernel, groups=groups or 1, bias=bias)

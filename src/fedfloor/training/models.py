@@ -1,0 +1,100 @@
+"""The networks that can be named in a scenario, each a chain of layers that can be cut anywhere."""
+
+__all__ = ["MODELS", "build_model"]
+
+import importlib
+from collections.abc import Callable
+from types import MappingProxyType
+
+from torch import nn
+
+from fedfloor.errors import ModelError, advice_for
+from fedfloor.scenario.file import Model
+
+
+def vgg11(settings: Model, width: float) -> nn.Sequential:
+    """VGG-11 for 32x32 pictures: 8 convolutions, 5 poolings, a linear or a 4096-4096 head."""
+    modules: list[nn.Module] = []
+    channels, height = settings.input[0], settings.input[1]
+    for stage in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
+        for wanted in stage:
+            modules += _convolution(channels, _scaled(wanted, width), settings.batch_norm)
+            channels = _scaled(wanted, width)
+        modules.append(nn.MaxPool2d(2))
+        height //= 2
+    features = channels * height * height
+    modules.append(nn.Flatten())
+    if settings.head == "4096-4096":
+        hidden = _scaled(4096, width)
+        for size in (features, hidden):
+            modules += [nn.Linear(size, hidden), nn.ReLU(), nn.Dropout()]
+        features = hidden
+    modules.append(nn.Linear(features, settings.classes))
+    return nn.Sequential(*modules)
+
+
+def cnn(settings: Model, width: float) -> nn.Sequential:
+    """Small network for 28x28 pictures: 2 convolutions with pooling, 2 linear layers."""
+    channels, height, side = settings.input
+    modules: list[nn.Module] = []
+    for wanted in (16, 32):
+        modules += _convolution(channels, _scaled(wanted, width), settings.batch_norm)
+        modules.append(nn.MaxPool2d(2))
+        channels, height, side = _scaled(wanted, width), height // 2, side // 2
+    hidden = _scaled(64, width)
+    modules += [nn.Flatten(), nn.Linear(channels * height * side, hidden), nn.ReLU()]
+    modules.append(nn.Linear(hidden, settings.classes))
+    return nn.Sequential(*modules)
+
+
+def mlp(settings: Model, width: float) -> nn.Sequential:
+    """Two linear layers with 128 hidden units."""
+    size = 1
+    for length in settings.input:
+        size *= length
+    hidden = _scaled(128, width)
+    return nn.Sequential(nn.Flatten(), nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, settings.classes))
+
+
+MODELS: MappingProxyType[str, Callable[[Model, float], nn.Sequential]] = MappingProxyType(
+    {"vgg11": vgg11, "cnn": cnn, "mlp": mlp}
+)
+
+
+def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
+    """The network a scenario names, at the width that is trained or another one."""
+    name = settings.name
+    if name in MODELS:
+        return MODELS[name](settings, settings.width if width is None else width)
+    if ":" not in name:
+        advice = advice_for(name, MODELS)
+        raise ModelError(f"model '{name}': unknown. {advice} Your own is given as package.module:callable")
+    made = _callable(name)()
+    if not isinstance(made, nn.Module):
+        raise ModelError(f"model '{name}': must return a torch.nn.Module, got {type(made).__name__}")
+    return made
+
+
+def _callable(reference: str) -> Callable[[], object]:
+    """The function that `package.module:callable` refers to."""
+    module_name, _, attribute = reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, ValueError) as error:
+        raise ModelError(f"model '{reference}': cannot import '{module_name}': {error}. Is it on PYTHONPATH?") from None
+    except AttributeError:
+        known = vars(importlib.import_module(module_name))
+        advice = advice_for(attribute, [key for key in known if not key.startswith("_")])
+        raise ModelError(f"model '{reference}': '{module_name}' has no '{attribute}'. {advice}") from None
+    if not callable(found):
+        raise ModelError(f"model '{reference}': is a {type(found).__name__}, not a callable. Name a function or class")
+    return found  # type: ignore[no-any-return]
+
+
+def _convolution(inputs: int, outputs: int, batch_norm: bool) -> list[nn.Module]:
+    norm = [nn.BatchNorm2d(outputs)] if batch_norm else []
+    return [nn.Conv2d(inputs, outputs, 3, padding=1), *norm, nn.ReLU()]
+
+
+def _scaled(size: int, width: float) -> int:
+    return max(1, round(size * width))
