@@ -1,6 +1,6 @@
 """The Python functions: same names, same defaults, same errors as the command line."""
 
-__all__ = ["Run", "load", "read", "resolve", "simulate"]
+__all__ = ["Prepared", "Run", "carry_out", "default_folder", "load", "prepare", "read", "resolve", "simulate"]
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedfloor.errors import MissingExtraError
+from fedfloor.profiling import inferred_layers
 from fedfloor.rounds import run_rounds
 from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, round_record
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml
 from fedfloor.scenario import read as read_scenario
-from fedfloor.scenario.file import Model
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
+from fedfloor.scheduling.state import Scheduler
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 
 
@@ -29,6 +29,16 @@ class Run:
     folder: Path | None  #: where the log is, if one was asked for
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A simulation that is ready to start."""
+
+    file: ScenarioFile  #: resolved, in the reader's units
+    scenario: Scenario  #: the same in SI units
+    policy: PolicySpec
+    scheduler: Scheduler
+
+
 def resolve(
     source: str | Path, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
 ) -> ScenarioFile:
@@ -40,8 +50,12 @@ def resolve(
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
     traces = {kind: str((Path(label).parent / path).resolve()) for kind, path in file.traces if path is not None}
-    model = file.model if file.model.layers is not None else _with_layers(file, label)
-    return file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
+    layers = file.model.layers or inferred_layers(file.model, file.costs, label)
+    settled = {
+        "model": file.model.model_copy(update={"layers": layers}),
+        "traces": file.traces.model_copy(update=traces),
+    }
+    return file.model_copy(update=settled)
 
 
 def load(
@@ -80,28 +94,57 @@ def simulate(
     >>> fedfloor.read(run)["round"]
     [0, 1, 2, 3]
     """
+    prepared = prepare(scenario, policy, rounds, seed=seed, overrides=overrides)
+    return carry_out(prepared, Path(out) if out is not None else None, on_round=on_round)
+
+
+def prepare(
+    scenario: str | Path,
+    policy: str | None = None,
+    rounds: int | None = None,
+    *,
+    seed: int | None = None,
+    overrides: Sequence[str] = (),
+) -> Prepared:
+    """Everything a simulation needs, checked, before it starts."""
     file = resolve(scenario, overrides, seed=seed, rounds=rounds)
     plant = build(file, str(scenario))
     spec = parse_policy(policy) if policy else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
     spec, scheduler = make_policy(spec)
+    return Prepared(file, plant, spec, scheduler)
+
+
+def default_folder(prepared: Prepared, out: Path | None, *, several: bool) -> Path:
+    """Run folder: `runs/<scenario>-<policy>-<seed>`, or what --out says; with several runs one below it for each."""
+    name = f"{prepared.scenario.name}-{prepared.policy.slug}-{prepared.scenario.seed}"
+    if out is None:
+        return Path("runs") / name
+    return out / name if several else out
+
+
+def carry_out(
+    prepared: Prepared, folder: Path | None, *, on_round: Callable[[dict[str, Any]], None] = lambda _: None
+) -> Run:
+    """Simulate what was prepared, logging to the folder as it goes."""
+    plant = prepared.scenario
     driver = SimulatedPlant(plant, simulated_rates(plant))
-    folder = RunFolder.create(Path(out), resolved_toml(file)) if out is not None else None
+    log = RunFolder.create(folder, resolved_toml(prepared.file)) if folder is not None else None
     records, timings = [], []
     try:
         begun = time.perf_counter()
-        for record in run_rounds(driver, scheduler, plant.rounds):
-            entry = round_record(record, str(spec))
+        for record in run_rounds(driver, prepared.scheduler, plant.rounds):
+            entry = round_record(record, str(prepared.policy))
             timing = {"round": entry["round"], "round_s": time.perf_counter() - begun}
             records.append(entry)
             timings.append(timing)
-            if folder is not None:
-                folder.append(entry, timing)
+            if log is not None:
+                log.append(entry, timing)
             on_round(entry)
             begun = time.perf_counter()
     finally:
-        if folder is not None:
-            folder.close()
-    return Run(plant, spec, tuple(records), tuple(timings), folder.path if folder is not None else None)
+        if log is not None:
+            log.close()
+    return Run(plant, prepared.policy, tuple(records), tuple(timings), folder)
 
 
 def read(run: Run | str | Path, per: Grain = "round") -> dict[str, list[Any]]:
@@ -117,16 +160,3 @@ def read(run: Run | str | Path, per: Grain = "round") -> dict[str, list[Any]]:
     18
     """
     return columns_of(run.records if isinstance(run, Run) else read_records(Path(run)), per)
-
-
-def _with_layers(file: ScenarioFile, label: str) -> Model:
-    """The scenario's model with the layer list that its network has."""
-    try:
-        from fedfloor.training.description import infer_layers  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingExtraError(
-            f"{label}: model.layers: inferring the layers of '{file.model.name}'", "train"
-        ) from None
-    return file.model.model_copy(update={"layers": infer_layers(file.model, file.costs)})

@@ -1,6 +1,14 @@
 """FLOPs and bytes of every layer, Table II: `paper` to the letter, `exact` as torch does it."""
 
-__all__ = ["BITS_PER_PARAMETER", "COST_MODELS", "LayerCosts", "layer_costs", "model_bits"]
+__all__ = [
+    "BITS_PER_PARAMETER",
+    "COST_MODELS",
+    "LayerCosts",
+    "exact_costs",
+    "layer_costs",
+    "model_bits",
+    "paper_costs",
+]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -124,7 +132,7 @@ def exact_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
     )
 
 
-#: cost models by name, with what `fedfloor list` says of them in the first doc line
+#: cost models by name; `scenario/catalogue.py` says what each is
 COST_MODELS: MappingProxyType[str, Callable[[Sequence[LayerSpec]], LayerCosts]] = MappingProxyType(
     {"exact": exact_costs, "paper": paper_costs}
 )

@@ -13,14 +13,16 @@ __all__ = [
     "expand",
     "is_preset",
     "parameter_count",
+    "parse_model",
     "preset_names",
     "preset_summary",
     "read",
     "resolved_toml",
+    "starter",
 ]
 
 from fedfloor.scenario.expand import build, expand, resolved_toml
 from fedfloor.scenario.file import Baseline, ScenarioFile
 from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.plant import Device, Floor, Gateway, Radio, Scenario
-from fedfloor.scenario.reading import is_preset, preset_names, preset_summary, read
+from fedfloor.scenario.reading import is_preset, parse_model, preset_names, preset_summary, read, starter

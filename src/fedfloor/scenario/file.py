@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationInfo, field_validator, model_validator
 
 from fedfloor.errors import advice_for
-from fedfloor.scenario.datasets import DATASETS
+from fedfloor.scenario.catalogue import DATASETS, NETWORKS
 from fedfloor.scenario.layers import LayerSpec, Shape, unchained
 from fedfloor.scenario.numbers import Number, Range
 from fedfloor.scenario.section import Section, finding
@@ -52,6 +52,14 @@ class Model(Section):
     """normalise after every convolution"""
     layers: Annotated[tuple[LayerSpec, ...], Field(min_length=1)] | None = None
     """layer list that costs are computed from; without it the list is inferred from the model, which needs torch"""
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_known(cls, name: str) -> str:
+        if name not in NETWORKS and ":" not in name:
+            advice = advice_for(name, NETWORKS)
+            raise finding(f"unknown model, got '{name}'. {advice} Your own is given as package.module:callable")
+        return name
 
     @model_validator(mode="after")
     def _layers_chain(self) -> Self:

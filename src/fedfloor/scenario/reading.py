@@ -1,6 +1,6 @@
 """TOML file or preset name -> validated `ScenarioFile`; every complaint names file, field, value and fix."""
 
-__all__ = ["is_preset", "parse", "preset_names", "preset_summary", "read"]
+__all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary", "read", "starter"]
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedfloor.errors import ScenarioError, advice_for
-from fedfloor.scenario.file import ScenarioFile
+from fedfloor.scenario.file import Model, ScenarioFile
 
 
 def _presets() -> dict[str, Traversable]:
@@ -50,6 +50,24 @@ def parse(table: Mapping[str, Any], label: str) -> ScenarioFile:
         return ScenarioFile.model_validate(table)
     except ValidationError as error:
         raise ScenarioError(_one_line(error, label)) from None
+
+
+def parse_model(table: dict[str, Any], overrides: Sequence[str]) -> Model:
+    """A model on its own, with `model.key=value` overrides applied."""
+    whole: dict[str, Any] = {"model": table}
+    for override in overrides:
+        if not override.startswith("model."):
+            raise ScenarioError(f"--set {override}: only model.* matters here. For example --set model.width=0.5")
+        _apply(override, whole)
+    try:
+        return Model.model_validate(whole["model"])
+    except ValidationError as error:
+        raise ScenarioError(_one_line(error, f"model {table['name']}")) from None
+
+
+def starter() -> str:
+    """The commented scenario that `fedfloor init` writes."""
+    return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
 
 
 def _table(label: str) -> dict[str, Any]:

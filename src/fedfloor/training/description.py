@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from fedfloor.errors import ModelError
 from fedfloor.scenario.file import Costs, Model
@@ -54,21 +55,21 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
     seen: Counter[str] = Counter()
     for path, module in _chain(network, label):
         kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
+        if kind is None and type(module) not in _ATTACHMENTS:
+            known = sorted(entry.__name__ for entry in (*_KINDS, *_ATTACHMENTS))
+            problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
+            raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
         current = _through(module, current, path, label)
         if kind is not None:
             seen[_SHORT[kind]] += 1
             layers.append(_layer(f"{_SHORT[kind]}{seen[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:])))
-        elif type(module) in _ATTACHMENTS:
-            attachment = _ATTACHMENTS[type(module)]
-            if layers and attachment is not None:
-                layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
-            elif attachment not in (None, "flatten"):
-                # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
-                raise ModelError(f"{label}: module '{path}' ({type(module).__name__}) stands before the first layer")
-        else:
-            known = sorted(kind.__name__ for kind in (*_KINDS, *_ATTACHMENTS))
-            problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
-            raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
+            continue
+        attachment = _ATTACHMENTS[type(module)]
+        if layers and attachment is not None:
+            layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
+        elif attachment not in (None, "flatten"):
+            # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
+            raise ModelError(f"{label}: module '{path}' ({type(module).__name__}) stands before the first layer")
     if not layers:
         raise ModelError(f"{label}: has no convolution, pooling or linear layer")
     return tuple(layers)
@@ -90,7 +91,7 @@ def _chain(network: nn.Module, label: str, prefix: str = "") -> Iterator[tuple[s
 def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
     """Output of a module for a tensor without data."""
     try:
-        result = module.to("meta")(value)
+        result = functional_call(module, _without_data(module), (value,))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = str(error).splitlines()[0]
         problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
@@ -98,6 +99,12 @@ def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
     if not isinstance(result, Tensor):
         raise ModelError(f"{label}: module '{path}' returns a {type(result).__name__}, not a tensor")
     return result
+
+
+def _without_data(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers of a module as shapes only; the module keeps its own."""
+    state = (*module.named_parameters(), *module.named_buffers())
+    return {name: tensor.detach().to("meta") for name, tensor in state}
 
 
 def _layer(

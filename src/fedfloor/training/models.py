@@ -1,6 +1,6 @@
 """The networks that can be named in a scenario, each a chain of layers that can be cut anywhere."""
 
-__all__ = ["MODELS", "build_model"]
+__all__ = ["MODELS", "build_model", "cnn", "mlp", "vgg11"]
 
 import importlib
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from fedfloor.scenario.file import Model
 def vgg11(settings: Model, width: float) -> nn.Sequential:
     """VGG-11 for 32x32 pictures: 8 convolutions, 5 poolings, a linear or a 4096-4096 head."""
     modules: list[nn.Module] = []
-    channels, height = settings.input[0], settings.input[1]
+    channels, height, side = settings.input
     for stage in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
         for wanted in stage:
             modules += _convolution(channels, _scaled(wanted, width), settings.batch_norm)
             channels = _scaled(wanted, width)
         modules.append(nn.MaxPool2d(2))
-        height //= 2
-    features = channels * height * height
+        height, side = max(height // 2, 1), max(side // 2, 1)
+    features = channels * height * side
     modules.append(nn.Flatten())
     if settings.head == "4096-4096":
         hidden = _scaled(4096, width)

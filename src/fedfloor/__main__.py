@@ -1,0 +1,5 @@
+"""`python -m fedfloor`."""
+
+from fedfloor.cli import main
+
+main()

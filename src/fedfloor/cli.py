@@ -1,0 +1,259 @@
+"""Arguments -> one call per command; everything heavy is imported when a command needs it."""
+
+__all__ = [
+    "CostModel",
+    "Format",
+    "ProfileFormat",
+    "app",
+    "check",
+    "init",
+    "list_",
+    "main",
+    "profile",
+    "schema",
+    "simulate",
+]
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedfloor import __version__
+from fedfloor.errors import FedfloorError
+
+app = typer.Typer(
+    name="fedfloor",
+    help="Low-latency federated learning on factory floors.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(StrEnum):
+    """How a command prints."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class ProfileFormat(StrEnum):
+    """How `profile` prints."""
+
+    TABLE = "table"
+    JSON = "json"
+    TOML = "toml"
+
+
+class CostModel(StrEnum):
+    """How operations and bytes are counted."""
+
+    EXACT = "exact"
+    PAPER = "paper"
+
+
+ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Table for people or JSON for programs.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one scenario value; repeatable."),
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of every random draw.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"fedfloor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Low-latency federated learning on factory floors.
+
+    Start with:  fedfloor list,  fedfloor check quick,  fedfloor simulate quick
+    """
+
+
+@app.command("list")
+def list_(form: FormatOption = Format.TABLE) -> None:
+    """Show presets, policies, models, data sets and cost models.
+
+    Example:  fedfloor list --format json
+    """
+    from fedfloor.console import print_json, print_listing
+    from fedfloor.scenario import preset_names, preset_summary
+    from fedfloor.scenario.catalogue import COST_MODELS, DATASETS, NETWORKS
+    from fedfloor.scheduling.registry import policy_summaries
+
+    groups = {
+        "presets": {name: preset_summary(name) for name in preset_names()},
+        "policies": policy_summaries(),
+        "models": {name: facts.summary for name, facts in NETWORKS.items()},
+        "data sets": {name: facts.summary for name, facts in DATASETS.items()},
+        "cost models": dict(COST_MODELS),
+    }
+    print_json(groups) if form is Format.JSON else print_listing(groups)
+
+
+@app.command()
+def init(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write; must not exist yet.")]) -> None:
+    """Write a commented scenario to start from.
+
+    Example:  fedfloor init plant.toml
+    """
+    from fedfloor.scenario import starter
+
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(starter())
+    except FileExistsError:
+        raise FedfloorError(f"{file}: exists already. Name another file, or remove it") from None
+    except OSError as error:
+        raise FedfloorError(f"{file}: cannot be written: {error.strerror}. Name another place") from None
+    print(f"wrote {file}; next: fedfloor check {file}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a scenario, for editors that complete and check TOML.
+
+    Example:  fedfloor schema > scenario.schema.json
+    """
+    from fedfloor.console import print_json
+    from fedfloor.scenario import ScenarioFile
+
+    print_json(ScenarioFile.model_json_schema())
+
+
+@app.command()
+def check(
+    scenario: ScenarioArgument, overrides: SetOption = None, seed: SeedOption = None, form: FormatOption = Format.TABLE
+) -> None:
+    """Validate a scenario and show what it resolves to.
+
+    Example:  fedfloor check paper-cifar10 --set radio.channels=2
+    """
+    from dataclasses import asdict
+
+    from fedfloor.api import load
+    from fedfloor.console import print_check, print_json
+    from fedfloor.costs.headline import headline
+    from fedfloor.weather import climate_of
+
+    plant = load(scenario, overrides or (), seed=seed)
+    climate_of(plant)  # reads the traces, so that their mistakes show here
+    figures = headline(plant)
+    if form is Format.JSON:
+        print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(figures)})
+    else:
+        print_check(plant, figures)
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="vgg11, cnn, mlp, or package.module:callable.")],
+    shape: Annotated[
+        str | None, typer.Option("--input", metavar="C,H,W", help="Shape of one sample; what the model is made for.")
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Samples in a batch, for the totals per cut.")] = 50,
+    costs: Annotated[CostModel, typer.Option("--costs", help="How to count.")] = CostModel.EXACT,
+    overrides: SetOption = None,
+    form: Annotated[
+        ProfileFormat, typer.Option("--format", help="Table, JSON, or the TOML layer list of a scenario.")
+    ] = ProfileFormat.TABLE,
+) -> None:
+    """Show FLOPs and bytes of every layer, and the totals for every cut. Needs the extra 'train'.
+
+    Example:  fedfloor profile vgg11 --batch 50 --costs paper --set model.head=4096-4096
+    """
+    from fedfloor import profiling
+    from fedfloor.console import print_json, print_profile
+
+    found = profiling.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
+    if form is ProfileFormat.JSON:
+        print_json(found.figures)
+    elif form is ProfileFormat.TOML:
+        print(profiling.layers_toml(found.layers))
+    else:
+        print_profile(model, found.layers, found.costs, costs.value, batch, found.figures)
+
+
+@app.command()
+def simulate(
+    scenario: ScenarioArgument,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", metavar="NAME[:KEY=VALUE,...]", help="Who decides; repeatable, all on the same weather."
+        ),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Number of rounds.")] = None,
+    seed: SeedOption = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder; default runs/<run>.")] = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Run rounds of scheduling on the simulated network, without training.
+
+    Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
+    """
+    from fedfloor import api, console
+    from fedfloor.summary import summarise
+
+    runs = []
+    chosen: list[str | None] = list(policies or ()) or [None]
+    for policy in chosen:
+        prepared = api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or ())
+        folder = api.default_folder(prepared, out, several=len(chosen) > 1)
+        with console.progress(str(prepared.policy), prepared.scenario.rounds, quiet=quiet) as (bar, task):
+
+            def show(entry: dict[str, Any], bar: Any = bar, task: Any = task) -> None:
+                bar.update(task, advance=1, note=f"clock {entry['clock_s'] or 0.0:.0f} s")
+
+            runs.append(api.carry_out(prepared, folder, on_round=show))
+    summaries = [summarise(run.records) for run in runs]
+    seconds = [sum(entry["round_s"] for entry in run.timings) / len(run.timings) for run in runs]
+    if form is Format.JSON:
+        console.print_json([console.as_json(*pair) for pair in zip(summaries, seconds, strict=True)])
+    else:
+        console.print_simulation(summaries, seconds, [str(run.folder) for run in runs])
+
+
+def main() -> None:
+    """Run a command; wrong input ends in one line on standard error and exit code 2."""
+    import click
+
+    command = typer.main.get_command(app)
+    try:
+        sys.exit(command.main(standalone_mode=False))
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        sys.exit(0)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "fedfloor"
+        _fail(f"{error.format_message().rstrip('.')}. See `{where} --help`.", 2)
+    except FedfloorError as error:
+        _fail(str(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output left early, as `| head` does
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or 'system'}: {error.strerror}", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)

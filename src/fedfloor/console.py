@@ -1,0 +1,276 @@
+"""What commands print: tables for people, JSON for programs."""
+
+__all__ = [
+    "amount",
+    "as_json",
+    "print_check",
+    "print_json",
+    "print_listing",
+    "print_profile",
+    "print_simulation",
+    "progress",
+]
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fedfloor.costs.headline import Headline
+from fedfloor.costs.layers import LayerCosts
+from fedfloor.scenario.layers import LayerSpec
+from fedfloor.scenario.plant import Scenario
+from fedfloor.summary import RunSummary
+
+_ERR = Console(stderr=True, highlight=False)
+#: a pipe or a file has no width of its own: tables keep their lines whole there
+_OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+_PREFIXES = (
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "µ"),
+    (1e-9, "n"),
+)
+
+
+def amount(value: float, unit: str) -> str:
+    """A quantity with three digits and a prefix: 1.78 TFLOP."""
+    if value == 0 or not np.isfinite(value):
+        return f"{value:g} {unit}"
+    scale, prefix = next((entry for entry in _PREFIXES if abs(value) >= entry[0]), _PREFIXES[-1])
+    return f"{value / scale:.3g} {prefix}{unit}"
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def _table(title: str, *columns: str, left: int = 1) -> Table:
+    """A table whose first columns are text and whose others are figures."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="left" if index < left else "right")
+    return table
+
+
+@contextmanager
+def progress(label: str, total: int, *, quiet: bool) -> Iterator[tuple[Progress, TaskID]]:
+    """A live bar on standard error; none when quiet or when nobody looks."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=_ERR,
+        transient=True,
+        disable=quiet or not _ERR.is_terminal,
+    )
+    with bar:
+        yield bar, bar.add_task(label, total=total, note="")
+
+
+def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
+    """What there is, with one line each."""
+    for title, entries in groups.items():
+        table = Table(
+            title=title, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False
+        )
+        table.add_column(style="cyan", no_wrap=True, min_width=16)
+        table.add_column()
+        for name, summary in entries.items():
+            table.add_row(name, summary)
+        _OUT.print(table, end="\n\n")
+
+
+def print_check(scenario: Scenario, figures: Headline) -> None:
+    """What a scenario resolves to."""
+    size = f"{len(scenario.floors)} floors, {len(scenario.devices)} devices, {scenario.radio.channels} channels"
+    _OUT.print(f"[bold]{scenario.name}[/bold] is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}")
+    model, training, need = scenario.model, scenario.training, figures.at_cut_1
+    width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="cyan")
+    table.add_column()
+    rows = {
+        "model": f"{model.name}, width {model.width:g}{width}, {len(scenario.layers)} layers, cuts "
+        f"{training.min_cut}..{len(scenario.layers)}",
+        "model size": f"{figures.parameters:,} parameters, {amount(figures.model_bits, 'bit')} on the air",
+        "cost model": scenario.costs.model,
+        "per sample": f"{amount(figures.flop_per_sample, 'FLOP')} forward and backward",
+        "per round": f"{amount(figures.flop_per_round, 'FLOP')} if every floor took part, "
+        f"{training.local_iterations} iterations each",
+        "device at cut 1": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
+        f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
+        "data": f"{scenario.data.name}, {sum(device.samples for device in scenario.devices):,} samples held by devices",
+        "rates": _rates(scenario),
+        "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
+        "traces": ", ".join(scenario.traces) or "none, all weather is drawn",
+    }
+    for key, text in rows.items():
+        table.add_row(key, text)
+    _OUT.print(table)
+    able = len(scenario.floors) - len(figures.obstacles)
+    if not scenario.limits:
+        _OUT.print("Limits are off: no floor fails for energy or memory.")
+    elif not figures.obstacles:
+        _OUT.print("[green]Every floor can take part with full energy and mean gain.[/green]")
+    else:
+        colour = "yellow" if able else "red"
+        _OUT.print(f"[{colour}]{able} of {len(scenario.floors)} floors can ever take part.[/{colour}]")
+        for obstacle in figures.obstacles[:10]:
+            _OUT.print(f"  {obstacle.floor}: {obstacle.reason}")
+        if len(figures.obstacles) > 10:
+            _OUT.print(f"  and {len(figures.obstacles) - 10} more")
+    _print_floors(scenario)
+
+
+def _span(ends: tuple[float, float], unit: str) -> str:
+    low, high = (amount(value, unit) for value in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def _rates(scenario: Scenario) -> str:
+    rates = scenario.participation.rates
+    if isinstance(rates, str):
+        simulated = scenario.participation.simulated_rates
+        note = "" if rates != "estimated" else f" in training runs, {_listed(simulated)} in simulations"
+        return f"{rates}{note}"
+    return _listed(rates)
+
+
+def _listed(rates: str | tuple[float, ...]) -> str:
+    return rates if isinstance(rates, str) else ", ".join(f"{rate:g}" for rate in rates)
+
+
+def _print_floors(scenario: Scenario, most: int = 30) -> None:
+    table = _table(
+        "floors", "floor", "devices", "distance", "gateway", "memory", "energy up to", "samples", "device clock"
+    )
+    for floor in scenario.floors[:most]:
+        gateway, clocks = floor.gateway, [device.frequency for device in floor.devices]
+        table.add_row(
+            floor.name,
+            str(len(floor.devices)),
+            amount(gateway.distance, "m"),
+            amount(gateway.max_frequency, "Hz"),
+            amount(gateway.memory_bytes, "B"),
+            amount(gateway.max_energy, "J"),
+            str(sum(device.samples for device in floor.devices)),
+            _span((min(clocks), max(clocks)), "Hz"),
+        )
+    _OUT.print(table)
+    if len(scenario.floors) > most:
+        _OUT.print(f"and {len(scenario.floors) - most} more floors")
+
+
+def print_profile(
+    name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_model: str, batch: int, figures: Mapping[str, Any]
+) -> None:
+    """The layer table and the totals for every cut."""
+    title = f"{name}, cost model '{cost_model}', per sample in MFLOP"
+    table = _table(
+        title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "fixed kB", "kB/sample", left=2
+    )  # fmt: skip
+    other = costs.other_forward_flop + costs.other_backward_flop
+    for index, layer in enumerate(layers):
+        flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
+        table.add_row(
+            layer.name,
+            "x".join(map(str, layer.output)),
+            f"{layer.parameters:,}",
+            *(f"{part[index] / 1e6:.3f}" for part in flop),
+            f"{costs.fixed_bytes[index] / 1e3:,.1f}",
+            f"{costs.sample_bytes[index] / 1e3:,.1f}",
+        )
+    table.add_section()
+    table.add_row(
+        "total",
+        "",
+        f"{figures['parameters']:,}",
+        *(f"{part.sum() / 1e6:.3f}" for part in (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)),
+        f"{costs.fixed_bytes.sum() / 1e3:,.1f}",
+        f"{costs.sample_bytes.sum() / 1e3:,.1f}",
+    )
+    _OUT.print(table)
+    cuts = _table(
+        f"cuts, one iteration with a batch of {batch}",
+        "cut", "after", "device", "gateway", "device memory", "gateway memory", "sent up per sample",
+        left=2,
+    )  # fmt: skip
+    for entry in figures["cuts"]:
+        cuts.add_row(
+            str(entry["cut"]),
+            entry["after"] or "raw samples leave",
+            amount(entry["device_flop"], "FLOP"),
+            amount(entry["gateway_flop"], "FLOP"),
+            amount(entry["device_bytes"], "B"),
+            amount(entry["gateway_bytes"], "B"),
+            amount(entry["boundary_bytes_per_sample"], "B"),
+        )
+    _OUT.print(cuts)
+
+
+def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str]) -> None:
+    """Policies side by side, then participation per floor."""
+    first = summaries[0]
+    table = _table(
+        f"{first.rounds} rounds", "policy", "mean delay", "95th perc.", "clock", "energy/round", "completed", "failed",
+        "shortfall", "time/round",
+    )  # fmt: skip
+    for summary, seconds in zip(summaries, solve_times, strict=True):
+        failed = ", ".join(f"{count} {cause}" for cause, count in sorted(summary.failures.items()))
+        table.add_row(
+            summary.policy,
+            f"{summary.mean_delay:.3g} s",
+            f"{summary.p95_delay:.3g} s",
+            f"{summary.clock:.4g} s",
+            amount(summary.mean_energy, "J"),
+            str(summary.completed),
+            failed or "none",
+            f"{summary.shortfall:.3f}",
+            amount(seconds, "s"),
+        )
+    _OUT.print(table)
+    floors = _table("participation per floor", "floor", "target", *(summary.policy for summary in summaries))
+    for index, floor in enumerate(first.floors[:30]):
+        floors.add_row(
+            floor.name,
+            f"{floor.target_rate:.2f}",
+            *(f"{summary.floors[index].completed_rate:.2f}" for summary in summaries),
+        )
+    _OUT.print(floors)
+    if len(first.floors) > 30:
+        _OUT.print(f"and {len(first.floors) - 30} more floors")
+    for folder in folders:
+        _OUT.print(f"log: {folder}", soft_wrap=True)
+
+
+def as_json(summary: RunSummary, solve_time: float) -> dict[str, Any]:
+    """A summary with units in its keys."""
+    entry = asdict(summary)
+    for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
+        entry[f"{key}_{unit}"] = entry.pop(key)
+    entry["time_per_round_s"] = solve_time
+    return entry

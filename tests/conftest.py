@@ -1,0 +1,72 @@
+"""What several test files share."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from fedfloor.scenario.reading import preset_names
+
+Table = dict[str, Any]
+
+
+def small_table() -> Table:
+    """A valid scenario with two floors that needs no torch, as a table to be changed."""
+    device = {"samples": 100, "frequency_ghz": 0.5, "flops_per_cycle": 16, "switched_capacitance": 1e-27}
+    device |= {"memory_gb": 1.0, "max_energy_j": 1.0}
+    gateway = {"distance_m": 1000, "flops_per_cycle": 32, "switched_capacitance": 1e-27, "max_frequency_ghz": 4.0}
+    gateway |= {"memory_gb": 2.0, "max_energy_j": 5.0, "max_power_mw": 200}
+    layers = [
+        {"name": "linear1", "kind": "linear", "input": [784], "output": [16], "attached": ["activation"]},
+        {"name": "linear2", "kind": "linear", "input": [16], "output": [10]},
+    ]
+    return {
+        "name": "small",
+        "rounds": 5,
+        "model": {"name": "mlp", "input": [1, 28, 28], "layers": layers},
+        "radio": {"channels": 2},
+        "floors": [
+            {
+                "name": "press",
+                "gateway": dict(gateway),
+                "devices": [{**device, "name": "p1"}, {**device, "name": "p2"}],
+            },
+            {"name": "paint", "gateway": dict(gateway), "devices": [{**device, "name": "q1"}]},
+        ],
+        "baseline": {"cut": 1, "frequency_share": 0.5},
+    }
+
+
+@pytest.fixture
+def table() -> Table:
+    return small_table()
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[Table], Path]:
+    """Write a table as a scenario file."""
+
+    def to_file(table: Table, name: str = "plant.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(tomli_w.dumps(table), encoding="utf-8")
+        return path
+
+    return to_file
+
+
+@pytest.fixture
+def fedfloor_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line in a folder of its own."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fedfloor", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300)
+
+    return run
+
+
+PRESETS = preset_names()

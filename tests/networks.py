@@ -1,0 +1,44 @@
+"""Networks that users might bring, good and bad."""
+
+from torch import Tensor, nn
+
+
+def two_layers() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 30), nn.GELU(), nn.Sequential(nn.Dropout(), nn.Linear(30, 10)))
+
+
+def depthwise() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(4, 8, 3, groups=2, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 10),
+    )
+
+
+def does_not_chain() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(100, 30))
+
+
+def with_an_lstm() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.LSTM(784, 10))
+
+
+def not_a_module() -> int:
+    return 3
+
+
+class _Branch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(784, 10), nn.Linear(784, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        value: Tensor = self.left(x) + self.right(x)
+        return value
+
+
+def with_a_branch() -> nn.Module:
+    return _Branch()

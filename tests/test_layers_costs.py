@@ -1,0 +1,137 @@
+"""Layer costs against torch itself: FLOP for FLOP, and the allocator's peak."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedfloor.costs.layers import layer_costs, model_bits
+from fedfloor.scenario.file import Costs, Model
+from fedfloor.scenario.layers import LayerSpec, parameter_count
+from fedfloor.training.description import infer_layers
+from fedfloor.training.models import build_model
+
+MEMORY_MARGIN = 0.15
+VGG = {head: Model(name="vgg11", input=(3, 32, 32), head=head) for head in ("linear", "4096-4096")}  # type: ignore[arg-type]
+
+
+def layers_of(model: Model) -> tuple[LayerSpec, ...]:
+    return infer_layers(model, Costs())
+
+
+def counted(network: nn.Sequential, shape: tuple[int, ...], batch: int) -> list[tuple[int, int]]:
+    """FLOPs of the products of every convolution and linear layer as torch counts them, forward and backward."""
+    x, y = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
+    with FlopCounterMode(display=False) as forward:
+        network(x)
+    with FlopCounterMode(display=False) as both:
+        nn.functional.cross_entropy(network(x), y).backward()
+    found = []
+    for name, module in network.named_children():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            there, there_and_back = (
+                sum(counter.get_flop_counts()[f"Sequential.{name}"].values()) for counter in (forward, both)
+            )
+            found.append((there, there_and_back - there))
+    return found
+
+
+@pytest.mark.parametrize("head", VGG)
+def test_exact_products_equal_torch_on_every_layer(head: str) -> None:
+    batch = 3
+    torch.manual_seed(0)
+    network = build_model(VGG[head])
+    assert isinstance(network, nn.Sequential)
+    layers = layers_of(VGG[head])
+    costs = layer_costs(layers, "exact")
+    trained = [index for index, layer in enumerate(layers) if layer.weights]
+    ours = [
+        (batch * costs.forward_flop[index], batch * (costs.error_flop[index] + costs.gradient_flop[index]))
+        for index in trained
+    ]
+    assert ours == counted(network, (3, 32, 32), batch)
+    assert len(ours) == (9 if head == "linear" else 11)
+
+
+def allocator_peak(network: nn.Module, shape: tuple[int, ...], batch: int) -> int:
+    """Bytes that live at once in one step of plain SGD, batch and parameters included."""
+    x, y = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
+
+    def step() -> None:
+        nn.functional.cross_entropy(network(x), y).backward()
+        optimiser.step()
+
+    step()  # what is set up once is not part of a step
+    optimiser.zero_grad(set_to_none=True)
+    before = 4 * (x.numel() + sum(parameter.numel() for parameter in network.parameters()))
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        step()
+    live = peak = 0
+    assert recorded.profiler is not None
+    events = recorded.profiler.kineto_results.events()
+    for event in sorted((event for event in events if event.name() == "[memory]"), key=lambda event: event.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return before + peak
+
+
+@pytest.mark.parametrize("batch", [1, 50, 100])
+@pytest.mark.parametrize("head", VGG)
+def test_exact_memory_is_near_the_allocators_peak(head: str, batch: int) -> None:
+    costs = layer_costs(layers_of(VGG[head]), "exact")
+    ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
+    seen = allocator_peak(build_model(VGG[head]), (3, 32, 32), batch)
+    assert ours == pytest.approx(seen, rel=MEMORY_MARGIN)
+
+
+def test_paper_totals_of_vgg11() -> None:  # Table II
+    layers = layers_of(VGG["linear"])
+    costs = layer_costs(layers, "paper")
+    assert costs.forward_flop.sum() / 1e6 == pytest.approx(305.66, abs=0.005)
+    assert costs.error_flop.sum() / 1e6 == pytest.approx(0.165, abs=0.0005)
+    assert costs.gradient_flop.sum() / 1e6 == pytest.approx(305.53, abs=0.005)
+    assert parameter_count(layers) / 1e6 == pytest.approx(9.23, abs=0.005)
+    assert model_bits(layers) == 32 * parameter_count(layers)
+
+
+def test_paper_counts_a_convolution_as_the_table_does() -> None:
+    layer = LayerSpec(name="c", kind="convolution", input=(2, 5, 7), output=(4, 5, 7), kernel=(3, 1))
+    costs = layer_costs([layer], "paper")
+    assert costs.forward_flop[0] == 2 * 2 * 3 * 1 * 4 * 5 * 7
+    assert costs.error_flop[0] == 2 * (2 * 1 + 1 * 7 - 2) * (2 * 3 + 3 * 5 - 2)
+    assert costs.fixed_bytes[0] == 2 * 4 * (2 * 3 * 1 * 4)
+    assert costs.sample_bytes[0] == 4 * (4 * 5 * 7) + 4 * (2 * 5 * 7)
+
+
+def test_paper_counts_a_linear_layer_as_the_table_does_in_bytes() -> None:
+    costs = layer_costs([LayerSpec(name="l", kind="linear", input=(6,), output=(5,))], "paper")
+    assert (costs.forward_flop[0], costs.error_flop[0], costs.gradient_flop[0]) == (60, 60, 30)
+    assert costs.fixed_bytes[0] == 4 * 2 * 30  # the table forgets S_f = 4 here
+    assert costs.sample_bytes[0] == 4 * (5 + 6)
+
+
+def test_only_the_first_trained_layer_passes_no_error_down() -> None:
+    costs = layer_costs(layers_of(VGG["linear"]), "exact")
+    assert costs.error_flop[0] == 0
+    assert np.array_equal(costs.error_flop[1:], costs.forward_flop[1:])
+
+
+def test_the_error_memory_of_a_top_part_is_its_largest_error() -> None:
+    layers = layers_of(VGG["linear"])
+    costs = layer_costs(layers, "exact")
+    for cut in range(len(layers)):
+        largest = max(4 * layer.output_size for layer in layers[cut:])
+        assert costs.error_bytes[cut:].sum() >= largest
+
+
+@pytest.mark.parametrize("cost_model", ["exact", "paper"])
+def test_wider_networks_never_cost_less(cost_model: str) -> None:
+    wide, narrow = (
+        layer_costs(infer_layers(Model(name="vgg11", input=(3, 32, 32), width=width), Costs()), cost_model)
+        for width in (1.0, 0.25)
+    )
+    assert np.all(wide.flop >= narrow.flop)
+    assert np.all(wide.fixed_bytes >= narrow.fixed_bytes)
