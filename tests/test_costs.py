@@ -119,7 +119,7 @@ def test_headline_counts_the_whole_round() -> None:
     [
         (lambda t: t["floors"][0]["gateway"].update(memory_gb=1e-9), "the gateway needs"),
         (lambda t: t["floors"][0]["gateway"].update(max_energy_j=1e-9), "J at mean gain"),
-        (lambda t: t["floors"][0]["gateway"].update(min_frequency_ghz=4.0, max_energy_j=1e-4), "J at mean gain"),
+        (lambda t: t["floors"][0]["gateway"].update(min_frequency_ghz=4.0, max_energy_j=2e-6), "J at mean gain"),
         (lambda t: t["floors"][0]["devices"][1].update(memory_gb=1e-9), "device p2 can afford no cut >= 1"),
         (lambda t: t["floors"][0]["devices"][1].update(max_energy_j=0.0), "device p2 can afford no cut >= 1"),
     ],
@@ -128,7 +128,8 @@ def test_headline_says_why_a_floor_can_never_take_part(change: object, reason: s
     table = small_table()
     table["training"] = {"min_cut": 1}
     # full work on the devices is out of reach, so that the gateway has to take part
-    table["floors"][0]["devices"][0]["memory_gb"] = 1.175e-4
+    for device in table["floors"][0]["devices"]:
+        device["memory_gb"] = 1.175e-4
     change(table)  # type: ignore[operator]
     (obstacle,) = figures_of(table).obstacles
     assert obstacle.floor == "press"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from benchmarks.memory import allocator_peak
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedfloor.costs.layers import layer_costs, model_bits
@@ -53,29 +53,6 @@ def test_exact_products_equal_torch_on_every_layer(head: str) -> None:
     ]
     assert ours == counted(network, (3, 32, 32), batch)
     assert len(ours) == (9 if head == "linear" else 11)
-
-
-def allocator_peak(network: nn.Module, shape: tuple[int, ...], batch: int) -> int:
-    """Bytes that live at once in one step of plain SGD, batch and parameters included."""
-    x, y = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
-
-    def step() -> None:
-        nn.functional.cross_entropy(network(x), y).backward()
-        optimiser.step()
-
-    step()  # what is set up once is not part of a step
-    optimiser.zero_grad(set_to_none=True)
-    before = 4 * (x.numel() + sum(parameter.numel() for parameter in network.parameters()))
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        step()
-    live = peak = 0
-    assert recorded.profiler is not None
-    events = recorded.profiler.kineto_results.events()
-    for event in sorted((event for event in events if event.name() == "[memory]"), key=lambda event: event.start_ns()):
-        live += event.nbytes()
-        peak = max(peak, live)
-    return before + peak
 
 
 @pytest.mark.parametrize("batch", [1, 50, 100])

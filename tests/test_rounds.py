@@ -239,6 +239,7 @@ def test_policy_specs_read_as_written() -> None:
     spec = parse_policy("ddsra:v=1000.0,solver=exact,fast=true")
     assert (str(spec), spec.slug) == ("ddsra:v=1000,solver=exact,fast=true", "ddsra-v1000-exact-fasttrue")
     assert parse_policy("a.b:C:x=1").name == "a.b:C"
+    assert parse_policy("mine:Nearest").name == "mine:Nearest"
 
 
 def test_rates_for_simulations_come_from_the_scenario() -> None:

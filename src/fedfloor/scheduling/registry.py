@@ -45,9 +45,9 @@ class PolicySpec:
 def parse_policy(text: str) -> PolicySpec:
     """`NAME[:key=value,...]`, where NAME may itself be `package.module:Class`."""
     head, _, rest = text.partition(":")
-    if "." in head:
-        attribute, _, rest = rest.partition(":")
-        head = f"{head}:{attribute}"
+    attribute, _, more = rest.partition(":")
+    if head not in _known() and attribute and "=" not in attribute:
+        head, rest = f"{head}:{attribute}", more
     settings = []
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")

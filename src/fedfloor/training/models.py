@@ -64,6 +64,8 @@ MODELS: MappingProxyType[str, Callable[[Model, float], nn.Sequential]] = Mapping
 def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
     """The network a scenario names, at the width that is trained or another one."""
     name = settings.name
+    if name in ("vgg11", "cnn") and len(settings.input) != 3:
+        raise ModelError(f"model '{name}': takes [channels, height, width], got input {list(settings.input)}")
     if name in MODELS:
         return MODELS[name](settings, settings.width if width is None else width)
     if ":" not in name:

@@ -1,0 +1,1 @@
+"""Measurements that documents and `make bench` rest on."""

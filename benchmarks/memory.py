@@ -1,0 +1,89 @@
+"""How near the `exact` memory is to what torch's allocator sees: `python -m benchmarks.memory`."""
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from fedfloor.costs.layers import layer_costs
+from fedfloor.scenario.file import Costs, Model
+from fedfloor.training.description import infer_layers
+from fedfloor.training.models import build_model
+
+
+def allocator_peak(network: nn.Module, shape: tuple[int, ...], batch: int, *, error_down: bool = False) -> int:
+    """Bytes that live at once in one step of plain SGD, batch and parameters included.
+
+    `error_down`: the network is a top half, so that the error of its input is computed too.
+    """
+    x = torch.randn(batch, *shape, requires_grad=error_down)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
+
+    def step() -> None:
+        loss_of(network(x)).backward()
+        optimiser.step()
+
+    step()  # what is set up once is not part of a step
+    optimiser.zero_grad(set_to_none=True)
+    x.grad = None
+    before = 4 * (x.numel() + sum(parameter.numel() for parameter in network.parameters()))
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        step()
+    assert recorded.profiler is not None
+    events = [event for event in recorded.profiler.kineto_results.events() if event.name() == "[memory]"]
+    live = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return before + peak
+
+
+def loss_of(output: Tensor) -> Tensor:
+    """Cross entropy of a whole network or top half; for a bottom half the error that a gateway would send back."""
+    if output.dim() == 2:
+        return nn.functional.cross_entropy(output, torch.zeros(len(output), dtype=torch.long))
+    return output.sum()
+
+
+def split_at(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequential]:
+    """The two halves of a network whose layers begin with a convolution, pooling or linear module."""
+    starts = [index for index, module in enumerate(network) if isinstance(module, nn.Conv2d | nn.MaxPool2d | nn.Linear)]
+    at = [*starts, len(network)][cut]
+    return network[:at], network[at:]
+
+
+def main() -> None:
+    """Print predicted over measured for whole networks and for halves."""
+    torch.set_num_threads(1)
+    print("predicted / measured peak of one SGD step")
+    print(f"{'network':24} {'part':14}" + "".join(f"{f'batch {batch}':>11}" for batch in (1, 50, 100)))
+    for model in (
+        Model(name="vgg11", input=(3, 32, 32)),
+        Model(name="vgg11", input=(3, 32, 32), head="4096-4096"),
+        Model(name="vgg11", input=(3, 32, 32), batch_norm=True),
+        Model(name="cnn", input=(1, 28, 28)),
+        Model(name="mlp", input=(1, 28, 28)),
+    ):
+        layers = infer_layers(model, Costs())
+        costs = layer_costs(layers, "exact")
+        network = build_model(model)
+        assert isinstance(network, nn.Sequential)
+        label = (
+            model.name + (" 4096-4096" if model.head != "linear" else "") + (" batch norm" if model.batch_norm else "")
+        )
+        parts: list[tuple[str, nn.Sequential, tuple[int, ...], slice, bool]] = [
+            ("whole", network, model.input, slice(None), False)
+        ]
+        for cut in (2, 4) if model.name != "mlp" else ():
+            bottom, top = split_at(network, cut)
+            parts.append((f"device, cut {cut}", bottom, model.input, slice(0, cut), False))
+            parts.append((f"gateway, cut {cut}", top, layers[cut].input, slice(cut, None), True))
+        for name, part, shape, rows, error_down in parts:
+            ratios = []
+            for batch in (1, 50, 100):
+                ours = costs.fixed_bytes[rows].sum() + batch * costs.sample_bytes[rows].sum()
+                ratios.append(ours / allocator_peak(part, shape, batch, error_down=error_down))
+            print(f"{label:24} {name:14}" + "".join(f"{ratio:11.2f}" for ratio in ratios))
+
+
+if __name__ == "__main__":
+    main()
