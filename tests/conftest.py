@@ -1,5 +1,9 @@
 """What several test files share."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: memory and times are those of one thread
+
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """The loop, the simulated plant, the baselines and the log they leave."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 
 import fedfloor
-from fedfloor.api import resolve
+from fedfloor.api import prepare, resolve, run_folders
 from fedfloor.errors import PolicyError, RunLogError
 from fedfloor.rounds import next_queue
+from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.registry import make_policy, parse_policy, policy_summaries
-from fedfloor.scheduling.state import IDLE, Decision, RoundState
+from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 from fedfloor.summary import summarise
 from tests.conftest import Table, small_table
@@ -129,7 +131,7 @@ def test_the_log_has_what_the_interface_promises(tmp_path: Path) -> None:
         assert set(gateway) >= GATEWAY_KEYS
         assert ("devices" in gateway) == gateway["selected"]
     device = next(g for g in records[0]["gateways"] if g["selected"])["devices"][0]
-    assert set(device) == {"name", "cut", "gateway_frequency_hz", "energy_j", "memory_bytes"}
+    assert set(device) >= {"name", "cut", "gateway_frequency_hz", "energy_j", "memory_bytes"}
     assert records[-1]["clock_s"] == pytest.approx(sum(record["delay_s"] for record in records))
 
 
@@ -249,3 +251,59 @@ def test_rates_for_simulations_come_from_the_scenario() -> None:
 
 def test_the_resolved_file_keeps_overrides(tmp_path: Path) -> None:
     assert resolve("quick", ["radio.channels=2"], seed=3).radio.channels == 2
+
+
+def changed(state: RoundState, **fields: Any) -> Decision:
+    """A valid decision with some of it replaced."""
+    allocation = fixed_allocation(state)
+    parts = {key: fields.pop(key) for key in ("cut", "frequency", "power") if key in fields}
+    channel = np.array([0, 1, IDLE, IDLE, IDLE, 2])
+    return dataclasses.replace(Decision(channel=channel, allocation=dataclasses.replace(allocation, **parts)), **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"channel": np.array([0, 0, IDLE, IDLE, IDLE, IDLE])}, "a channel serves one floor"),
+        ({"channel": np.array([3, IDLE, IDLE, IDLE, IDLE, IDLE])}, "a channel must be from 0 to 2"),
+        ({"channel": np.array([0, 1])}, "channel must be 6 integers"),
+        ({"channel": [0, 1, 2, -1, -1, -1]}, "channel must be 6 integers"),
+        ({"channel": np.zeros(6)}, "channel must be 6 integers"),
+        ({"cut": np.full(18, 7)}, "a cut must be a whole number from 0 to 6"),
+        ({"cut": np.full(18, 1.5)}, "a cut must be a whole number"),
+        ({"frequency": np.full(18, 2e9)}, "assembly: frequencies add up to more than the gateway has"),
+        ({"frequency": np.full(18, -1.0)}, "a frequency must be >= 0"),
+        ({"frequency": np.full(18, np.nan)}, "frequency must be 18 finite numbers"),
+        ({"power": np.full(6, 0.3)}, "the power is more than the gateway has"),
+        ({"power": np.zeros(6)}, "the power must be > 0"),
+    ],
+)
+def test_decisions_that_are_none_are_refused(fields: dict[str, Any], expected: str) -> None:
+    state = observed()
+    decision = changed(state, **fields)
+    assert decision.allocation is not None
+    with pytest.raises(PolicyError) as caught:
+        check_decision(state, decision, decision.allocation)
+    assert expected in str(caught.value)
+
+
+def test_a_valid_decision_passes() -> None:
+    state = observed()
+    decision = changed(state)
+    assert decision.allocation is not None
+    check_decision(state, decision, decision.allocation)
+
+
+def test_an_unknown_grain_is_refused() -> None:
+    with pytest.raises(RunLogError, match="per must be one of round, gateway, device, got 'floor'"):
+        fedfloor.read(fedfloor.simulate("quick", rounds=1), per="floor")  # type: ignore[arg-type]
+
+
+def test_runs_are_checked_before_the_first_one_starts(tmp_path: Path) -> None:
+    (tmp_path / "quick-random-7").mkdir()
+    (tmp_path / "quick-random-7" / "notes.txt").touch()
+    planned = [prepare("quick", policy) for policy in ("round_robin", "random")]
+    with pytest.raises(RunLogError, match="quick-random-7: is not empty"):
+        run_folders(planned, tmp_path)
+    with pytest.raises(PolicyError, match="'round_robin': is given twice"):
+        run_folders([planned[0], planned[0]], tmp_path)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import the functions when they are first used, so that `import fedfloor` stays quick."""
     if name in __all__:

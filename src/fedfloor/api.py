@@ -1,6 +1,6 @@
 """The Python functions: same names, same defaults, same errors as the command line."""
 
-__all__ = ["Prepared", "Run", "carry_out", "default_folder", "load", "prepare", "read", "resolve", "simulate"]
+__all__ = ["Prepared", "Run", "carry_out", "load", "prepare", "read", "resolve", "run_folders", "simulate"]
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedfloor.errors import PolicyError, ScenarioError
 from fedfloor.profiling import inferred_layers
 from fedfloor.rounds import run_rounds
-from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, round_record
+from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, refuse_filled, round_record
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
@@ -27,6 +28,9 @@ class Run:
     records: tuple[dict[str, Any], ...]
     timings: tuple[dict[str, Any], ...]
     folder: Path | None  #: where the log is, if one was asked for
+
+    def __repr__(self) -> str:
+        return f"Run({self.scenario.name}, {self.policy}, {len(self.records)} rounds, folder={self.folder})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +50,8 @@ def resolve(
 
     `source` is a TOML file or a preset's name; `overrides` are `section.key=value`.
     """
+    if not isinstance(source, str | Path):
+        raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
     label = str(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
@@ -109,17 +115,30 @@ def prepare(
     """Everything a simulation needs, checked, before it starts."""
     file = resolve(scenario, overrides, seed=seed, rounds=rounds)
     plant = build(file, str(scenario))
-    spec = parse_policy(policy) if policy else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
+    if policy is not None and not isinstance(policy, str):
+        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
+    spec = (
+        parse_policy(policy)
+        if policy is not None
+        else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
+    )
     spec, scheduler = make_policy(spec)
     return Prepared(file, plant, spec, scheduler)
 
 
-def default_folder(prepared: Prepared, out: Path | None, *, several: bool) -> Path:
-    """Run folder: `runs/<scenario>-<policy>-<seed>`, or what --out says; with several runs one below it for each."""
-    name = f"{prepared.scenario.name}-{prepared.policy.slug}-{prepared.scenario.seed}"
-    if out is None:
-        return Path("runs") / name
-    return out / name if several else out
+def run_folders(planned: Sequence[Prepared], out: Path | None) -> list[Path]:
+    """Folders of runs: `runs/<scenario>-<policy>-<seed>`, or what --out says; with several runs one below it for each.
+
+    All of them are checked before the first run starts.
+    """
+    named = [f"{run.scenario.name}-{run.policy.slug}-{run.scenario.seed}" for run in planned]
+    base = Path("runs") if out is None else out
+    folders = [out] if out is not None and len(planned) == 1 else [base / name for name in named]
+    for index, folder in enumerate(folders):
+        if folder in folders[:index]:
+            raise PolicyError(f"policy '{planned[index].policy}': is given twice. Leave one out")
+        refuse_filled(folder)
+    return folders
 
 
 def carry_out(

@@ -20,9 +20,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from fedfloor import __version__
 from fedfloor.errors import FedfloorError
+
+# Plain help: rich would take longer to import than everything else, and typer escapes brackets for it.
+typer.core.HAS_RICH = False
 
 app = typer.Typer(
     name="fedfloor",
@@ -213,9 +217,9 @@ def simulate(
 
     runs = []
     chosen: list[str | None] = list(policies or ()) or [None]
-    for policy in chosen:
-        prepared = api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or ())
-        folder = api.default_folder(prepared, out, several=len(chosen) > 1)
+    planned = [api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or ()) for policy in chosen]
+    folders = api.run_folders(planned, out)
+    for prepared, folder in zip(planned, folders, strict=True):
         with console.progress(str(prepared.policy), prepared.scenario.rounds, quiet=quiet) as (bar, task):
 
             def show(entry: dict[str, Any], bar: Any = bar, task: Any = task) -> None:
@@ -225,7 +229,8 @@ def simulate(
     summaries = [summarise(run.records) for run in runs]
     seconds = [sum(entry["round_s"] for entry in run.timings) / len(run.timings) for run in runs]
     if form is Format.JSON:
-        console.print_json([console.as_json(*pair) for pair in zip(summaries, seconds, strict=True)])
+        entries = zip(summaries, seconds, folders, strict=True)
+        console.print_json([console.as_json(*entry) for entry in entries])
     else:
         console.print_simulation(summaries, seconds, [str(run.folder) for run in runs])
 
@@ -235,6 +240,7 @@ def main() -> None:
     import click
 
     command = typer.main.get_command(app)
+    sys.path.insert(0, "")  # a policy or model of the user's in this folder
     try:
         sys.exit(command.main(standalone_mode=False))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -242,7 +248,8 @@ def main() -> None:
         sys.exit(0)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "fedfloor"
-        _fail(f"{error.format_message().rstrip('.')}. See `{where} --help`.", 2)
+        message = error.format_message().splitlines()[0].rstrip(".")
+        _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
     except FedfloorError as error:
         _fail(str(error), 2)
     except (KeyboardInterrupt, click.Abort):

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -267,10 +268,11 @@ def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[floa
         _OUT.print(f"log: {folder}", soft_wrap=True)
 
 
-def as_json(summary: RunSummary, solve_time: float) -> dict[str, Any]:
+def as_json(summary: RunSummary, solve_time: float, folder: Path) -> dict[str, Any]:
     """A summary with units in its keys."""
     entry = asdict(summary)
     for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
         entry[f"{key}_{unit}"] = entry.pop(key)
     entry["time_per_round_s"] = solve_time
+    entry["folder"] = str(folder)
     return entry

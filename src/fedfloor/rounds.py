@@ -9,8 +9,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.figures import FloorFigures
-from fedfloor.scheduling.state import Allocation, Decision, RoundState, Scheduler
+from fedfloor.scheduling.state import Allocation, Decision, RoundState, Scheduler, fixed_allocation
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,6 +66,7 @@ def run_rounds(plant: PlantDriver, scheduler: Scheduler, rounds: int, *, clock: 
     for _ in range(rounds):
         state = plant.observe()
         decision = scheduler.schedule(state)
+        check_decision(state, decision, decision.allocation or fixed_allocation(state))
         outcome = plant.execute(decision)
         plant.settle(next_queue(state.queue, outcome.completed, state.target_rate))
         delay = float(np.max(outcome.delay, initial=0.0))

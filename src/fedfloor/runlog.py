@@ -1,13 +1,13 @@
 """What every run leaves behind: a folder with the resolved scenario and one JSON line per round."""
 
-__all__ = ["RunFolder", "columns_of", "read_records", "round_record"]
+__all__ = ["RunFolder", "columns_of", "read_records", "refuse_filled", "round_record"]
 
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Literal, Self, get_args
 
 from fedfloor.errors import RunLogError
 from fedfloor.rounds import RoundRecord
@@ -65,6 +65,7 @@ def _device(record: RoundRecord, n: int) -> dict[str, Any]:
         "cut": int(allocation.cut[n]),
         "gateway_frequency_hz": _number(allocation.frequency[n]),
         "energy_j": _number(record.outcome.device_energy[n]),
+        "energy_budget_j": _number(record.state.weather.device_energy[n]),
         "memory_bytes": _number(record.outcome.figures.device_bytes[n]),
     }
 
@@ -85,10 +86,9 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, scenario_toml: str) -> Self:
         """A new folder; one that holds anything is left alone."""
+        refuse_filled(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
             (path / SCENARIO).write_text(scenario_toml, encoding="utf-8")
             return cls(path, (path / ROUNDS).open("w", encoding="utf-8"), (path / TIMINGS).open("w", encoding="utf-8"))
         except OSError as error:
@@ -104,6 +104,16 @@ class RunFolder:
         """Finish the files."""
         self._rounds.close()
         self._timings.close()
+
+
+def refuse_filled(path: Path) -> None:
+    """Leave a folder alone that holds anything already."""
+    try:
+        filled = path.exists() and any(path.iterdir())
+    except OSError as error:
+        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
+    if filled:
+        raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
 
 
 def read_records(run: Path) -> list[dict[str, Any]]:
@@ -130,6 +140,8 @@ def read_records(run: Path) -> list[dict[str, Any]]:
 
 def columns_of(records: Iterable[Mapping[str, Any]], per: Grain = "round") -> dict[str, list[Any]]:
     """Log records as columns of equal length, one row per round, per round and gateway, or per device as well."""
+    if per not in get_args(Grain):
+        raise RunLogError(f"read: per must be one of {', '.join(get_args(Grain))}, got '{per}'")
     rows: list[dict[str, Any]] = []
     for record in records:
         of_round = {key: value for key, value in record.items() if key != "gateways"}

@@ -60,8 +60,9 @@ def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
-            if tuple(next(reader, ())) != record.columns:
-                raise record.wrong(f"must be '{','.join(record.columns)}'", line=1)
+            header = tuple(next(reader, ()))
+            if header != record.columns:
+                raise record.wrong(f"must be '{','.join(record.columns)}', got '{','.join(header)}'", line=1)
             for line, row in enumerate(reader, start=2):
                 if row:
                     _place(row, line, rounds, record)
@@ -92,6 +93,8 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
         value = math.nan
     if not 0.0 <= value < math.inf:
         raise record.wrong(f"{columns[-1]} must be a number >= 0, got '{row[-1]}'", line=line)
+    if columns[-1] == "gain" and value > 1.0:
+        raise record.wrong(f"gain must be a power ratio <= 1, not dB, got '{row[-1]}'", line=line)
     index = int(row[0])
     if index == len(rounds):
         rounds.append(np.full([len(known) for known in record.axes.values()], np.nan))

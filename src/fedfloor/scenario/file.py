@@ -62,6 +62,14 @@ class Model(Section):
         return name
 
     @model_validator(mode="after")
+    def _own_models_have_their_own_shape(self) -> Self:
+        for key, default in (("width", 1.0), ("head", "linear"), ("batch_norm", False)):
+            if ":" in self.name and getattr(self, key) != default:
+                problem = f"has no effect on the own model '{self.name}', got {getattr(self, key)}. Leave it out"
+                raise finding(problem, below=key)
+        return self
+
+    @model_validator(mode="after")
     def _layers_chain(self) -> Self:
         if self.layers is None:
             return self
@@ -306,6 +314,15 @@ class ScenarioFile(Section):
                 wanted = getattr(known, key)
                 problem = f"must be {_shown(wanted)}, what '{self.data.name}' has, got {_shown(has)}"
                 raise finding(problem, below=f"model.{key}")
+        return self
+
+    @model_validator(mode="after")
+    def _cuts_agree(self) -> Self:
+        if self.baseline.cut < self.training.min_cut:
+            problem = f"must be >= training.min_cut = {self.training.min_cut}, got {self.baseline.cut}"
+            raise finding(problem, below="baseline.cut")
+        if ":" in self.model.name and self.costs.width is not None:
+            raise finding(f"has no effect on the own model '{self.model.name}'. Leave it out", below="costs.width")
         return self
 
     @model_validator(mode="before")

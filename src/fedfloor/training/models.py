@@ -71,7 +71,14 @@ def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
     if ":" not in name:
         advice = advice_for(name, MODELS)
         raise ModelError(f"model '{name}': unknown. {advice} Your own is given as package.module:callable")
-    made = _callable(name)()
+    try:
+        made = _callable(name)()
+    except ModelError:
+        raise
+    except Exception as error:  # whatever the user's function does
+        raise ModelError(
+            f"model '{name}': its call without arguments failed: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(made, nn.Module):
         raise ModelError(f"model '{name}': must return a torch.nn.Module, got {type(made).__name__}")
     return made

@@ -1,0 +1,1 @@
+"""Solvers of a round: the global optimum, and the algorithm of the paper."""

@@ -1,0 +1,171 @@
+"""The least delay of every floor on every channel, to the global optimum, and the allocation that attains it."""
+
+__all__ = ["ENUMERATED", "Delays", "FloorPlan", "least_delays", "plan_floor"]
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import prange
+
+from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
+from fedfloor.scheduling.solver.coupled import combinations, enumerated_minimum, searched_minimum
+from fedfloor.scheduling.solver.floor import (
+    ENERGY,
+    FREQUENCY,
+    WITHIN,
+    Budget,
+    Options,
+    Pieces,
+    choice_at,
+    fastest_time,
+    pieces_of,
+)
+from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options, pack
+from fedfloor.scheduling.solver.slack import borders, convex_minimum, raised_level, relaxed_minimum
+from fedfloor.scheduling.solver.uplink import Link, upload_power
+from fedfloor.scheduling.state import RoundState
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ENUMERATED = 4096  #: so many combinations of cuts are all tried; more are searched
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delays:
+    """Least delay of every floor on every channel, download included; inf where it cannot take part."""
+
+    best: Floats  #: (M, J) [s] attained
+    bound: Floats  #: (M, J) [s] proven: nothing is faster
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorPlan:
+    """Allocation that attains a floor's least delay on a channel."""
+
+    cut: Ints  #: (n,)
+    frequency: Floats  #: (n,) [Hz]
+    power: float  #: [W]
+
+
+@compiled
+def _fits(time: float, choice: Ints, options: Options, budget: Budget) -> bool:
+    """Whether a choice of cuts at a time keeps within memory and frequencies."""
+    space, hertz, idle = 0.0, 0.0, False
+    for i in range(choice.size):
+        k = choice[i]
+        space += options.g[i, k]
+        if options.w[i, k] > 0.0:
+            hertz += options.w[i, k] / (time - options.a[i, k])
+        else:
+            idle = True
+    if hertz < budget.min_frequency and not idle:
+        return False
+    return space <= budget.memory * WITHIN and hertz <= budget.max_frequency * WITHIN
+
+
+@compiled
+def _least_delay(
+    times: Floats, options: Options, cheapest: Pieces, quickest: Pieces, budget: Budget, link: Link, choice: Ints
+) -> tuple[float, float, float]:
+    """Least training and upload time of a floor on a channel, its T, and a proven lower bound; fills `choice`."""
+    devices, earliest = options.many.size, times[0]
+    a, w = np.empty(devices), np.empty(devices)
+    free = Budget(budget.capacitance, 0.0, budget.max_frequency, budget.memory, budget.energy)
+    bound, at = relaxed_minimum(times, options, cheapest, free, link, a, w)
+    if bound == math.inf:
+        return math.inf, at, math.inf
+    for i in range(devices):
+        choice[i] = choice_at(i, at, cheapest, False)
+    if _fits(at, choice, options, budget):
+        return bound, at, bound
+    # With energy to spare the fastest cuts win, whatever they cost.
+    space = 0.0
+    for i in range(devices):
+        choice[i] = choice_at(i, earliest, quickest, False)
+        a[i], w[i] = options.a[i, choice[i]], options.w[i, choice[i]]
+        space += options.g[i, choice[i]]
+    if space <= budget.memory * WITHIN:
+        value, at = convex_minimum(earliest, math.inf, a, w, budget, link)
+        if value <= bound * (1.0 + 1e-12):
+            return value, at, bound
+    if combinations(options.many, ENUMERATED) <= ENUMERATED:
+        value, at = enumerated_minimum(options, budget, link, bound, choice, a, w)
+        return value, at, value
+    return searched_minimum(earliest, options, budget, link, bound, choice, a, w)
+
+
+@compiled
+def _able(options: Options, budget: Budget) -> bool:
+    """Whether every device has a cut and the deepest ones fit the gateway's memory."""
+    space = 0.0
+    for i in range(options.many.size):
+        if options.many[i] == 0:
+            return False
+        space += options.g[i, options.many[i] - 1]
+    return space <= budget.memory * WITHIN
+
+
+@compiled_parallel
+def _all_delays(packed: Packed, download: Floats, best: Floats, bound: Floats) -> None:
+    floors, channels = best.shape
+    for m in prange(floors):
+        options, budget = floor_options(packed, m), floor_budget(packed, m)
+        best[m, :] = math.inf
+        bound[m, :] = math.inf
+        if not _able(options, budget):
+            continue
+        cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
+        times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
+        choice = np.zeros(options.many.size, np.int64)
+        for j in range(channels):
+            link = floor_link(packed, m, j)
+            value, _, proven = _least_delay(times, options, cheapest, quickest, budget, link, choice)
+            best[m, j] = value + download[m, j]
+            bound[m, j] = proven + download[m, j]
+
+
+@compiled
+def _plan(packed: Packed, m: int, j: int, choice: Ints, frequency: Floats, cut: Ints) -> float:
+    """Fill frequency and cut (n,) of a floor on a channel, and return its power."""
+    options, budget, link = floor_options(packed, m), floor_budget(packed, m), floor_link(packed, m, j)
+    cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
+    times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
+    value, time, _ = _least_delay(times, options, cheapest, quickest, budget, link, choice)
+    used, idle = 0.0, -1
+    a, w = np.empty(choice.size), np.empty(choice.size)
+    for i in range(choice.size):
+        k = choice[i]
+        a[i], w[i], cut[i] = options.a[i, k], options.w[i, k], options.cut[i, k]
+        frequency[i] = w[i] / (time - a[i]) if w[i] > 0.0 else 0.0
+        used += frequency[i]
+        if w[i] == 0.0:
+            idle = i
+    if used < budget.min_frequency:
+        if idle >= 0:
+            frequency[idle] = budget.min_frequency - used
+        else:
+            level = raised_level(time, a, w, budget.min_frequency)
+            for i in range(choice.size):
+                frequency[i] = max(frequency[i], level / w[i])
+    return upload_power(value - time, link)
+
+
+def least_delays(state: RoundState) -> Delays:
+    """Least delays of a round, every floor on every channel."""
+    packed, download = pack(state)
+    best, bound = np.empty_like(download), np.empty_like(download)
+    _all_delays(packed, download, best, bound)
+    return Delays(best, bound)
+
+
+def plan_floor(state: RoundState, m: int, j: int) -> FloorPlan:
+    """Allocation of floor m on channel j at its least delay."""
+    packed, _ = pack(state)
+    devices = int(packed.first[m + 1] - packed.first[m])
+    choice, cut = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
+    frequency = np.zeros(devices)
+    power = _plan(packed, m, j, choice, frequency, cut)
+    return FloorPlan(cut, frequency, float(min(power, packed.max_power[m])))
