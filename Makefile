@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# One file of versions for every install, the building of wheels included.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # One thread per process: more only wait for each other on a busy machine.
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive

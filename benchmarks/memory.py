@@ -19,7 +19,7 @@ def allocator_peak(network: nn.Module, shape: tuple[int, ...], batch: int, *, er
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
 
     def step() -> None:
-        loss_of(network(x)).backward()
+        loss_of(network(x)).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
     step()  # what is set up once is not part of a step
@@ -48,7 +48,8 @@ def split_at(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequen
     """The two halves of a network whose layers begin with a convolution, pooling or linear module."""
     starts = [index for index, module in enumerate(network) if isinstance(module, nn.Conv2d | nn.MaxPool2d | nn.Linear)]
     at = [*starts, len(network)][cut]
-    return network[:at], network[at:]
+    modules = list(network)
+    return nn.Sequential(*modules[:at]), nn.Sequential(*modules[at:])
 
 
 def main() -> None:

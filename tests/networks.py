@@ -42,3 +42,34 @@ class _Branch(nn.Module):
 
 def with_a_branch() -> nn.Module:
     return _Branch()
+
+
+def takes_arguments(width: int) -> nn.Module:
+    return nn.Linear(width, width)
+
+
+def leaves() -> nn.Module:
+    raise SystemExit(0)
+
+
+class _OwnForward(nn.Sequential):
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        return input.flatten(1)
+
+
+def with_its_own_forward() -> nn.Module:
+    return _OwnForward(nn.Flatten(), nn.Linear(784, 10))
+
+
+def shares_weights() -> nn.Module:
+    layer = nn.Linear(784, 784)
+    return nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer, nn.Linear(784, 10))
+
+
+def reuses_its_activation() -> nn.Module:
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 20), relu, nn.Linear(20, 15), relu, nn.Linear(15, 10))
+
+
+def folds_the_batch() -> nn.Module:
+    return nn.Sequential(nn.Flatten(0, 1), nn.Linear(28, 10))

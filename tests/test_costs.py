@@ -15,7 +15,7 @@ from fedfloor.costs.compute import (
     split_costs,
     training_time,
 )
-from fedfloor.costs.headline import headline
+from fedfloor.costs.headline import Headline, headline
 from fedfloor.costs.plant import Workload, arrays_of
 from fedfloor.costs.radio import path_gain, transmit_time, upload_energy
 from fedfloor.scenario import build, expand
@@ -28,7 +28,7 @@ WORKLOAD = Workload.from_layers(
 )  # fmt: skip
 
 
-def figures_of(table: Table) -> fedfloor.Run:
+def figures_of(table: Table) -> Headline:
     return headline(build(expand(parse(table, "small"), "small"), "small"))
 
 
@@ -118,8 +118,8 @@ def test_headline_counts_the_whole_round() -> None:
     ("change", "reason"),
     [
         (lambda t: t["floors"][0]["gateway"].update(memory_gb=1e-9), "the gateway needs"),
-        (lambda t: t["floors"][0]["gateway"].update(max_energy_j=1e-9), "J at mean gain"),
-        (lambda t: t["floors"][0]["gateway"].update(min_frequency_ghz=4.0, max_energy_j=2e-6), "J at mean gain"),
+        (lambda t: t["floors"][0]["gateway"].update(min_frequency_ghz=1e-3, max_energy_j=1e-30), "least frequency"),
+        (lambda t: t["floors"][0]["gateway"].update(min_frequency_ghz=4.0, max_energy_j=1e-7), "least frequency"),
         (lambda t: t["floors"][0]["devices"][1].update(memory_gb=1e-9), "device p2 can afford no cut >= 1"),
         (lambda t: t["floors"][0]["devices"][1].update(max_energy_j=0.0), "device p2 can afford no cut >= 1"),
     ],
@@ -127,6 +127,7 @@ def test_headline_counts_the_whole_round() -> None:
 def test_headline_says_why_a_floor_can_never_take_part(change: object, reason: str) -> None:
     table = small_table()
     table["training"] = {"min_cut": 1}
+    table["baseline"]["frequency_share"] = 1.0
     # full work on the devices is out of reach, so that the gateway has to take part
     for device in table["floors"][0]["devices"]:
         device["memory_gb"] = 1.175e-4

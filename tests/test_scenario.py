@@ -9,7 +9,7 @@ import pytest
 
 import fedfloor
 from fedfloor.api import resolve
-from fedfloor.scenario import LayerSpec, ScenarioFile, build, expand, resolved_toml
+from fedfloor.scenario import LayerSpec, Scenario, ScenarioFile, build, expand, resolved_toml
 from fedfloor.scenario.catalogue import COST_MODELS, NETWORKS
 from fedfloor.scenario.file import Costs
 from fedfloor.scenario.layers import unchained
@@ -19,7 +19,7 @@ from fedfloor.units import FROM_SUFFIX, dbm_to_watt, split_suffix, to_si
 from tests.conftest import PRESETS, Table, small_table
 
 
-def loaded(table: Table) -> fedfloor.Run:
+def loaded(table: Table) -> Scenario:
     return build(expand(parse(table, "small"), "small"), "small")
 
 

@@ -43,7 +43,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t["floors"][1]["gateway"].update(max_energy_j=-1),
         ["floors[1].gateway.max_energy_j: must be >= 0, got -1"],
     ),
-    "negative plain key": (lambda t: t["radio"].update(channels=-1), ["radio.channels: must be > 0, got -1"]),
+    "negative plain key": (lambda t: t["radio"].update(channels=-1), ["radio.channels: must be >= 1, got -1"]),
     "not a number": (
         lambda t: t["floors"][0]["devices"][0].update(frequency_ghz=float("nan")),
         ["floors[0].devices[0].frequency_ghz: must be finite, got nan"],
@@ -160,6 +160,62 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t.update(participation={"rates": "fair"}),
         ["participation.rates: must be 'estimated' or 'uniform' or a list of rates, got 'fair'"],
     ),
+    "cut below the least one": (
+        lambda t: t.update(training={"min_cut": 2}),
+        ["baseline.cut: must be >= training.min_cut = 2, got 1"],
+    ),
+    "least frequency above the greatest": (
+        lambda t: t["floors"][1]["gateway"].update(min_frequency_ghz=9.0),
+        ["paint.gateway.min_frequency_ghz: must be <=", "got 9"],
+    ),
+    "more classes than there are": (
+        lambda t: t["floors"][0].update(classes_per_device=11),
+        ["press.classes_per_device: must be <= model.classes = 10, got 11"],
+    ),
+    "last layer of another size": (
+        lambda t: t["model"]["layers"][1].update(output=[3]),
+        ["model.layers[1].output: gives [3] but model.classes is 10"],
+    ),
+    "layer names twice": (
+        lambda t: t["model"]["layers"][1].update(name="linear1"),
+        ["model.layers: duplicate layer name, got 'linear1' twice"],
+    ),
+    "a head that the model does not have": (
+        lambda t: t["model"].update(head="4096-4096"),
+        ["model.head: has no effect on the model 'mlp'"],
+    ),
+    "text for a count": (lambda t: t.update(rounds="5"), ["rounds: must be a whole number, got '5'"]),
+    "a truth value for a count": (
+        lambda t: t["radio"].update(channels=True),
+        ["radio.channels: must be a whole number"],
+    ),
+    "text for a truth value": (lambda t: t.update(limits="yes"), ["limits: must be true or false, got 'yes'"]),
+    "a level no radio has": (
+        lambda t: t["radio"].update(noise_dbm_per_hz=1e5),
+        ["radio.noise_dbm_per_hz: must be <= 500"],
+    ),
+    "a number beyond all bounds": (
+        lambda t: t["floors"][0]["devices"][0].update(samples=10**400),
+        ["floors[0].devices[0].samples: must be finite"],
+    ),
+    "more devices than fit": (
+        lambda t: t["floors"][0]["devices"][0].update(count=10**9),
+        ["floors: 1,000,000,002 devices are more than a scenario may have"],
+    ),
+    "a unit left out": (
+        lambda t: t["floors"][0]["gateway"].update(distance=5),
+        ["floors[0].gateway.distance: the unit is missing, got 5", "Write `distance_m`"],
+    ),
+    "power in dBm": (
+        lambda t: t["floors"][0]["gateway"].update(max_power_dbm=23),
+        ["wrong unit suffix 'dbm', got 23", "`max_power_mw = 199.526"],
+    ),
+    "a pooling that changes the channels": (
+        lambda t: t["model"]["layers"].__setitem__(
+            0, {"name": "p", "kind": "max_pooling", "input": [1, 28, 28], "output": [4, 14, 14], "kernel": [2, 2]}
+        ),
+        ["model.layers[0]", "it keeps the number of channels"],
+    ),
     "name with a slash": (lambda t: t.update(name="a/b"), ["name: ", "got 'a/b'"]),
 }
 
@@ -225,6 +281,9 @@ def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
         ("floors.9.name=x", "floors.9: no such entry. Use a number from 0 to 1"),
         ("name.first=x", "name.first: the value above it is no table"),
         ("training.iterations=3", "training.iterations: unknown key. Did you mean 'local_iterations'?"),
+        ("seed=1\nrounds=2", "sets more than one value"),
+        ("floors.²={}", "no such entry"),
+        ('model.layers.0.kind="banana"', "model.layers[0].kind"),
     ],
 )
 def test_wrong_overrides_are_named(override: str, expected: str, write: Callable[[Table], Path]) -> None:
@@ -288,6 +347,12 @@ def test_a_trace_that_is_missing_is_named(write: Callable[[Table], Path]) -> Non
         ("tests.networks:with_a_branch", "not a torch.nn.Sequential"),
         ("tests.networks:with_an_lstm", "LSTM, whose costs are not known"),
         ("tests.networks:not_a_module", "must return a torch.nn.Module, got int"),
+        ("tests.networks:takes_arguments", "calling it without arguments failed: TypeError"),
+        ("tests.networks:leaves", "calling it without arguments failed: SystemExit"),
+        ("tests.networks:with_its_own_forward", "has a forward of its own"),
+        ("tests.networks:shares_weights", "shares its weights with an earlier one"),
+        ("tests.networks:folds_the_batch", "does not keep one result per sample"),
+        ("tests.broken_module:net", "importing 'tests.broken_module' failed: ZeroDivisionError"),
         ("tests.networks:two_layer", "has no 'two_layer'. Did you mean 'two_layers'?"),
         ("tests.networks:__doc__", "is a str, not a callable"),
         ("no.such.module:thing", "cannot import 'no.such.module'"),

@@ -19,6 +19,7 @@ NETWORKS = [
     Model(name="mlp", input=(1, 28, 28)),
     Model(name="tests.networks:two_layers", input=(1, 28, 28)),
     Model(name="tests.networks:depthwise", input=(4, 9, 9)),
+    Model(name="tests.networks:reuses_its_activation", input=(1, 28, 28)),
 ]
 
 

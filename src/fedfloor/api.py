@@ -2,7 +2,6 @@
 
 __all__ = ["Prepared", "Run", "carry_out", "load", "prepare", "read", "resolve", "run_folders", "simulate"]
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from fedfloor.errors import PolicyError, ScenarioError
 from fedfloor.profiling import inferred_layers
 from fedfloor.rounds import run_rounds
 from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, refuse_filled, round_record
-from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml
+from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml, with_layers
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
 from fedfloor.scheduling.state import Scheduler
@@ -55,10 +54,12 @@ def resolve(
     label = str(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
-    traces = {kind: str((Path(label).parent / path).resolve()) for kind, path in file.traces if path is not None}
-    layers = file.model.layers or inferred_layers(file.model, file.costs, label)
+    traces = {kind: str((Path(label).parent / path).absolute()) for kind, path in file.traces if path is not None}
+    model = file.model
+    if model.layers is None:
+        model = with_layers(model, inferred_layers(model, file.costs, label), label)
     settled = {
-        "model": file.model.model_copy(update={"layers": layers}),
+        "model": model,
         "traces": file.traces.model_copy(update=traces),
     }
     return file.model_copy(update=settled)
@@ -150,16 +151,14 @@ def carry_out(
     log = RunFolder.create(folder, resolved_toml(prepared.file)) if folder is not None else None
     records, timings = [], []
     try:
-        begun = time.perf_counter()
         for record in run_rounds(driver, prepared.scheduler, plant.rounds):
             entry = round_record(record, str(prepared.policy))
-            timing = {"round": entry["round"], "round_s": time.perf_counter() - begun}
+            timing = {"round": entry["round"], "solve_s": record.solve_time, "train_s": None, "evaluate_s": None}
             records.append(entry)
             timings.append(timing)
             if log is not None:
                 log.append(entry, timing)
             on_round(entry)
-            begun = time.perf_counter()
     finally:
         if log is not None:
             log.close()

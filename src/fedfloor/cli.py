@@ -14,6 +14,7 @@ __all__ = [
     "simulate",
 ]
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -152,10 +153,12 @@ def check(
     from fedfloor.api import load
     from fedfloor.console import print_check, print_json
     from fedfloor.costs.headline import headline
+    from fedfloor.scheduling.registry import PolicySpec, make_policy
     from fedfloor.weather import climate_of
 
     plant = load(scenario, overrides or (), seed=seed)
     climate_of(plant)  # reads the traces, so that their mistakes show here
+    make_policy(PolicySpec(plant.policy.name, tuple(plant.policy.settings.items())))
     figures = headline(plant)
     if form is Format.JSON:
         print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(figures)})
@@ -169,7 +172,9 @@ def profile(
     shape: Annotated[
         str | None, typer.Option("--input", metavar="C,H,W", help="Shape of one sample; what the model is made for.")
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Samples in a batch, for the totals per cut.")] = 50,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, max=10**9, help="Samples in a batch, for the totals per cut.")
+    ] = 50,
     costs: Annotated[CostModel, typer.Option("--costs", help="How to count.")] = CostModel.EXACT,
     overrides: SetOption = None,
     form: Annotated[
@@ -189,7 +194,7 @@ def profile(
     elif form is ProfileFormat.TOML:
         print(profiling.layers_toml(found.layers))
     else:
-        print_profile(model, found.layers, found.costs, costs.value, batch, found.figures)
+        print_profile(found.figures["model"], found.layers, found.costs, costs.value, batch, found.figures)
 
 
 @app.command()
@@ -227,7 +232,7 @@ def simulate(
 
             runs.append(api.carry_out(prepared, folder, on_round=show))
     summaries = [summarise(run.records) for run in runs]
-    seconds = [sum(entry["round_s"] for entry in run.timings) / len(run.timings) for run in runs]
+    seconds = [sum(entry["solve_s"] for entry in run.timings) / len(run.timings) for run in runs]
     if form is Format.JSON:
         entries = zip(summaries, seconds, folders, strict=True)
         console.print_json([console.as_json(*entry) for entry in entries])
@@ -241,6 +246,9 @@ def main() -> None:
 
     command = typer.main.get_command(app)
     sys.path.insert(0, "")  # a policy or model of the user's in this folder
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without our signs shows others
     try:
         sys.exit(command.main(standalone_mode=False))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -259,6 +267,13 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'system'}: {error.strerror}", 1)
+    except MemoryError:
+        _fail("out of memory. Make the scenario smaller", 1)
+    except Exception as error:
+        if os.environ.get("FEDFLOOR_TRACEBACK"):
+            raise
+        hint = "This is a mistake of ours; FEDFLOOR_TRACEBACK=1 shows where"
+        _fail(f"{type(error).__name__}: {error}. {hint}", 1)
 
 
 def _fail(message: str, code: int) -> None:

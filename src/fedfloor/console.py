@@ -27,13 +27,16 @@ from rich.table import Table
 
 from fedfloor.costs.headline import Headline
 from fedfloor.costs.layers import LayerCosts
+from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.plant import Scenario
 from fedfloor.summary import RunSummary
 
-_ERR = Console(stderr=True, highlight=False)
+_ERR = Console(stderr=True, highlight=False, markup=False, emoji=False)
 #: a pipe or a file has no width of its own: tables keep their lines whole there
-_OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+_OUT = Console(
+    highlight=False, markup=False, emoji=False, width=None if sys.stdout is not None and sys.stdout.isatty() else 160
+)
 
 _PREFIXES = (
     (1e15, "P"),
@@ -43,7 +46,7 @@ _PREFIXES = (
     (1e3, "k"),
     (1.0, ""),
     (1e-3, "m"),
-    (1e-6, "µ"),
+    (1e-6, "u"),
     (1e-9, "n"),
 )
 
@@ -52,13 +55,22 @@ def amount(value: float, unit: str) -> str:
     """A quantity with three digits and a prefix: 1.78 TFLOP."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g} {unit}"
-    scale, prefix = next((entry for entry in _PREFIXES if abs(value) >= entry[0]), _PREFIXES[-1])
+    scale, prefix = next((entry for entry in _PREFIXES if float(f"{abs(value):.3g}") >= entry[0]), _PREFIXES[-1])
     return f"{value / scale:.3g} {prefix}{unit}"
 
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(value, indent=2, default=_plain))
+    print(json.dumps(_finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
@@ -108,7 +120,7 @@ def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
 def print_check(scenario: Scenario, figures: Headline) -> None:
     """What a scenario resolves to."""
     size = f"{len(scenario.floors)} floors, {len(scenario.devices)} devices, {scenario.radio.channels} channels"
-    _OUT.print(f"[bold]{scenario.name}[/bold] is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}")
+    _OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}", style="bold")
     model, training, need = scenario.model, scenario.training, figures.at_cut_1
     width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -124,7 +136,7 @@ def print_check(scenario: Scenario, figures: Headline) -> None:
         f"{training.local_iterations} iterations each",
         "device at cut 1": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
         f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
-        "data": f"{scenario.data.name}, {sum(device.samples for device in scenario.devices):,} samples held by devices",
+        "data": f"{scenario.data.name}, {figures.samples:,} samples held by devices",
         "rates": _rates(scenario),
         "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
         "traces": ", ".join(scenario.traces) or "none, all weather is drawn",
@@ -132,19 +144,31 @@ def print_check(scenario: Scenario, figures: Headline) -> None:
     for key, text in rows.items():
         table.add_row(key, text)
     _OUT.print(table)
-    able = len(scenario.floors) - len(figures.obstacles)
+    _print_warnings(scenario, figures)
+    _print_floors(scenario)
+
+
+def _print_warnings(scenario: Scenario, figures: Headline, most: int = 10) -> None:
+    facts = DATASETS.get(scenario.data.name)
+    if facts is not None and figures.samples > facts.training_samples:
+        note = f"{facts.training_samples:,} training samples exist: devices will hold fewer than they ask for"
+        _OUT.print(f"{scenario.data.name}: {note}.", style="yellow")
     if not scenario.limits:
         _OUT.print("Limits are off: no floor fails for energy or memory.")
-    elif not figures.obstacles:
-        _OUT.print("[green]Every floor can take part with full energy and mean gain.[/green]")
-    else:
-        colour = "yellow" if able else "red"
-        _OUT.print(f"[{colour}]{able} of {len(scenario.floors)} floors can ever take part.[/{colour}]")
-        for obstacle in figures.obstacles[:10]:
-            _OUT.print(f"  {obstacle.floor}: {obstacle.reason}")
-        if len(figures.obstacles) > 10:
-            _OUT.print(f"  and {len(figures.obstacles) - 10} more")
-    _print_floors(scenario)
+        return
+    able = len(scenario.floors) - len(figures.obstacles)
+    if not figures.obstacles and not figures.weak_links:
+        _OUT.print("Every floor can take part, given full energy, mean gain and time.", style="green")
+    if figures.obstacles:
+        text = f"{able} of {len(scenario.floors)} floors can ever take part."
+        _OUT.print(text, style="yellow" if able else "red")
+    if figures.weak_links:
+        _OUT.print(f"{len(figures.weak_links)} floors need better than mean gain to upload.", style="yellow")
+    notes = (*figures.obstacles, *figures.weak_links)
+    for obstacle in notes[:most]:
+        _OUT.print(f"  {obstacle.floor}: {obstacle.reason}")
+    if len(notes) > most:
+        _OUT.print(f"  and {len(notes) - most} more")
 
 
 def _span(ends: tuple[float, float], unit: str) -> str:
@@ -190,11 +214,13 @@ def print_profile(
     name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_model: str, batch: int, figures: Mapping[str, Any]
 ) -> None:
     """The layer table and the totals for every cut."""
-    title = f"{name}, cost model '{cost_model}', per sample in MFLOP"
+    title = f"{name}, cost model '{cost_model}', MFLOP, kept and error bytes per sample"
     table = _table(
-        title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "fixed kB", "kB/sample", left=2
+        title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "weights kB",
+        "gradients kB", "kept kB", "error kB", left=2,
     )  # fmt: skip
     other = costs.other_forward_flop + costs.other_backward_flop
+    memory = (costs.weight_bytes, costs.gradient_bytes, costs.output_bytes, costs.error_bytes)
     for index, layer in enumerate(layers):
         flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
         table.add_row(
@@ -202,8 +228,7 @@ def print_profile(
             "x".join(map(str, layer.output)),
             f"{layer.parameters:,}",
             *(f"{part[index] / 1e6:.3f}" for part in flop),
-            f"{costs.fixed_bytes[index] / 1e3:,.1f}",
-            f"{costs.sample_bytes[index] / 1e3:,.1f}",
+            *(f"{part[index] / 1e3:,.1f}" for part in memory),
         )
     table.add_section()
     table.add_row(
@@ -211,8 +236,7 @@ def print_profile(
         "",
         f"{figures['parameters']:,}",
         *(f"{part.sum() / 1e6:.3f}" for part in (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)),
-        f"{costs.fixed_bytes.sum() / 1e3:,.1f}",
-        f"{costs.sample_bytes.sum() / 1e3:,.1f}",
+        *(f"{part.sum() / 1e3:,.1f}" for part in memory),
     )
     _OUT.print(table)
     cuts = _table(

@@ -34,9 +34,10 @@ def profile(name: str, shape: str | None, *, batch: int, costs: str, overrides: 
         raise ScenarioError(f"profile {name}: --input is missing. Give the shape of one sample, as in --input 3,32,32")
     else:
         sizes = list(NETWORKS[name].input) if name in NETWORKS else [1]
-    layers = inferred_layers(parse_model({"name": name, "input": sizes}, overrides), Costs(), f"profile {name}")
+    model = parse_model({"name": name, "input": sizes}, overrides)
+    layers = inferred_layers(model, Costs(), f"profile {name}")
     found = layer_costs(layers, costs)
-    return Profile(layers, found, _figures(name, layers, found, costs, batch))
+    return Profile(layers, found, _figures(model.name, layers, found, costs, batch))
 
 
 def inferred_layers(model: Model, costs: Costs, label: str) -> tuple[LayerSpec, ...]:
@@ -73,8 +74,10 @@ def _keys(layer: LayerSpec) -> list[str]:
 
 
 def _size(part: str, shape: str) -> int:
-    if not part.strip().isdecimal() or int(part) < 1:
-        raise ScenarioError(f"--input {shape}: must be whole numbers >= 1 with commas between, got '{part}'")
+    if not (part.isascii() and part.strip().isdigit() and 1 <= int(part[:9]) <= 10**6 and len(part) < 9):
+        raise ScenarioError(
+            f"--input {shape}: must be whole numbers from 1 to 1,000,000 with commas between, got '{part}'"
+        )
     return int(part)
 
 
@@ -101,6 +104,10 @@ def _figures(name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_mod
                 "gradient_flop": costs.gradient_flop[index],
                 "other_forward_flop": costs.other_forward_flop[index],
                 "other_backward_flop": costs.other_backward_flop[index],
+                "weight_bytes": costs.weight_bytes[index],
+                "gradient_bytes": costs.gradient_bytes[index],
+                "output_bytes_per_sample": costs.output_bytes[index],
+                "error_bytes_per_sample": costs.error_bytes[index],
                 "fixed_bytes": costs.fixed_bytes[index],
                 "bytes_per_sample": costs.sample_bytes[index],
             }

@@ -2,6 +2,7 @@
 
 __all__ = ["Outcome", "PlantDriver", "RoundRecord", "next_queue", "run_rounds"]
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,9 +10,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fedfloor.costs.compute import round_delay
+from fedfloor.errors import FedfloorError, PolicyError
+from fedfloor.references import where_raised
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.figures import FloorFigures
-from fedfloor.scheduling.state import Allocation, Decision, RoundState, Scheduler, fixed_allocation
+from fedfloor.scheduling.state import Allocation, Decision, RoundState, Scheduler
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 class Outcome:
     """What came of a decision."""
 
-    figures: FloorFigures  #: what the round asked for
+    figures: FloorFigures  #: what the round asked for; what never happened is 0
     allocation: Allocation  #: how the floors took part
     completed: npt.NDArray[np.bool_]  #: (M,) the floor's model was averaged
     failure: tuple[str | None, ...]  #: (M,) `energy`, `memory`, `lost`, or None
@@ -41,6 +45,7 @@ class RoundRecord:
     outcome: Outcome
     delay: float  #: [s] tau(t)
     clock: float  #: [s] simulated time at the end of the round
+    solve_time: float  #: [s] wall clock of the decision
 
 
 class PlantDriver(Protocol):
@@ -65,10 +70,24 @@ def run_rounds(plant: PlantDriver, scheduler: Scheduler, rounds: int, *, clock: 
     """Run rounds one by one; `clock` is the simulated time [s] at which they start."""
     for _ in range(rounds):
         state = plant.observe()
-        decision = scheduler.schedule(state)
-        check_decision(state, decision, decision.allocation or fixed_allocation(state))
+        begun = time.perf_counter()
+        decision = _decide(scheduler, state)
+        took = time.perf_counter() - begun
         outcome = plant.execute(decision)
         plant.settle(next_queue(state.queue, outcome.completed, state.target_rate))
-        delay = float(np.max(outcome.delay, initial=0.0))
+        delay = round_delay(outcome.delay, decision.selected)
         clock += delay
-        yield RoundRecord(state, decision, outcome, delay, clock)
+        yield RoundRecord(state, decision, outcome, delay, clock, took)
+
+
+def _decide(scheduler: Scheduler, state: RoundState) -> Decision:
+    """The policy's decision, checked; what goes wrong in a user's policy is named with its place."""
+    try:
+        decision = scheduler.schedule(state)
+    except FedfloorError:
+        raise
+    except (Exception, SystemExit) as error:
+        name = type(scheduler).__name__
+        raise PolicyError(f"policy {name}: schedule failed in round {state.index}: {where_raised(error)}") from error
+    check_decision(state, decision)
+    return decision

@@ -2,6 +2,7 @@
 
 __all__ = ["SimulatedPlant", "simulated_rates"]
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,27 +50,39 @@ class SimulatedPlant:
         return self._state
 
     def execute(self, decision: Decision) -> Outcome:
-        """What the cost model says of the decision; a floor short of energy or memory fails."""
+        """What the cost model says of the decision.
+
+        No room: the floor fails after the download. Too little energy: it spends its budget and its full delay counts.
+        A dead link: what cannot be delivered takes no time, and the floor is lost.
+        """
         state = self._state
         assert state is not None
         allocation = decision.allocation or fixed_allocation(state)
         asked = figures(state, decision.channel, allocation)
-        selected, no_room = decision.selected, asked.short_of_memory
-        completed = selected & ~no_room & ~asked.short_of_energy
-        trains = selected & ~no_room  # no room: the floor fails before it spends anything
+        reached = decision.selected & np.isfinite(asked.download)
+        trains = reached & ~asked.short_of_memory
+        delivers = trains & np.isfinite(asked.upload)
         busy = trains[self._plant.devices.floor]
+        happened = dataclasses.replace(
+            asked,
+            download=np.where(reached, asked.download, 0.0),
+            training=np.where(trains, asked.training, 0.0),
+            upload=np.where(delivers, asked.upload, 0.0),
+        )
         return Outcome(
-            figures=asked,
+            figures=happened,
             allocation=allocation,
-            completed=completed,
+            completed=delivers & ~asked.short_of_energy,
             failure=tuple(
-                "memory" if full else "energy" if short and served else None
-                for served, full, short in zip(selected, no_room, asked.short_of_energy, strict=True)
+                None if not selected else "memory" if full else "energy" if short else None if delivered else "lost"
+                for selected, full, short, delivered in zip(
+                    decision.selected, asked.short_of_memory, asked.short_of_energy, delivers, strict=True
+                )
             ),
-            delay=np.where(trains, asked.delay, asked.download),
+            delay=happened.delay,
             gateway_energy=np.where(trains, np.minimum(asked.gateway_energy, state.weather.gateway_energy), 0.0),
             device_energy=np.where(busy, np.minimum(asked.device_energy, state.weather.device_energy), 0.0),
-            loss=np.full(selected.size, np.nan),
+            loss=np.full(reached.size, np.nan),
         )
 
     def settle(self, queue: Floats) -> None:

@@ -58,20 +58,25 @@ def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
     record = _Record(kind, path, axes)
     rounds: list[Floats] = []
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise record.wrong("is no regular file. Name a CSV file")
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = tuple(next(reader, ()))
             if header != record.columns:
                 raise record.wrong(f"must be '{','.join(record.columns)}', got '{','.join(header)}'", line=1)
-            for line, row in enumerate(reader, start=2):
+            for row in reader:
                 if row:
-                    _place(row, line, rounds, record)
+                    _place(row, reader.line_num, rounds, record)
     except FileNotFoundError:
         raise record.wrong("no such file. The path is relative to the scenario") from None
     except IsADirectoryError:
         raise record.wrong("is a directory, not a CSV file") from None
     except UnicodeDecodeError:
         raise record.wrong("not UTF-8. Save the file as UTF-8") from None
+    except (OSError, ValueError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise record.wrong(f"cannot be read: {reason}. Check the file") from None
     return _complete(rounds, record, scenario.rounds)
 
 
@@ -80,8 +85,8 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
     columns = record.columns
     if len(row) != len(columns):
         raise record.wrong(f"has {len(row)} values, the header has {len(columns)}", line=line)
-    if not row[0].isdecimal() or int(row[0]) > len(rounds):
-        raise record.wrong(f"round must count up from 0 without gaps, got '{row[0]}'", line=line)
+    if not (row[0].isascii() and row[0].isdigit() and len(row[0]) < 12) or int(row[0]) > len(rounds):
+        raise record.wrong(f"round must count up from 0 without gaps, got '{row[0][:40]}'", line=line)
     spot = []
     for (key, known), name in zip(record.axes.items(), row[1:-1], strict=True):
         if name not in known:
@@ -106,7 +111,7 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
 def _complete(rounds: list[Floats], record: _Record, wanted: int) -> Floats:
     """All rounds in one array, once nothing is missing."""
     if len(rounds) < wanted:
-        advice = f"Set rounds = {len(rounds)} or record more"
+        advice = f"Set rounds = {len(rounds)} or record more" if rounds else "Record some"
         raise record.wrong(f"has {len(rounds)} rounds, the scenario has {wanted}. {advice}")
     trace = np.array(rounds)
     gaps = np.argwhere(np.isnan(trace))

@@ -70,6 +70,8 @@ def to_si(key: str, value: float) -> float:
 
 def rescaled(value: float, suffix: str, wanted: str) -> float | None:
     """The value given in one unit, in another of the same kind; None where the units do not compare."""
+    if suffix == "dbm":
+        value, suffix = dbm_to_watt(value), "w"
     have, want = _SCALES.get(suffix), _SCALES.get(wanted)
     if have is None or want is None or have[0] != want[0]:
         return None

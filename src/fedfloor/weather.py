@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.costs.plant import column
+from fedfloor.costs.plant import column, read_only
 from fedfloor.costs.radio import path_gain
 from fedfloor.errors import TraceError
 from fedfloor.scenario.plant import Scenario
@@ -43,6 +43,9 @@ class Weather:
     downlink_interference: Floats  #: (M, J) [W] i^d_{m,j}(t)
     gateway_energy: Floats  #: (M,) [J] E_m^G(t)
     device_energy: Floats  #: (N,) [J] E_n^D(t)
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
 
 def round_stream(seed: int, purpose: int, index: int) -> np.random.Generator:
@@ -104,7 +107,7 @@ class Climate:
         if index >= len(trace):
             problem = f"has {len(trace)} rounds, but round {index} is asked for"
             raise TraceError(f"traces.{kind}: {problem}. Run fewer rounds or record more")
-        return np.asarray(trace[index])
+        return np.array(trace[index])
 
 
 def climate_of(scenario: Scenario) -> Climate:

@@ -43,7 +43,9 @@ class Headline:
     flop_per_sample: float  #: forward and backward
     flop_per_round: float  #: all floors, K iterations
     at_cut_1: DeviceNeed
-    obstacles: tuple[Obstacle, ...]  #: floors that can never take part
+    samples: int  #: held by all devices
+    obstacles: tuple[Obstacle, ...]  #: floors that no weather lets take part
+    weak_links: tuple[Obstacle, ...]  #: floors whose upload needs more energy than arrives, unless fading helps
 
 
 def headline(scenario: Scenario) -> Headline:
@@ -63,40 +65,51 @@ def headline(scenario: Scenario) -> Headline:
             memory_bytes=(float(need.bottom_bytes.min()), float(need.bottom_bytes.max())),
             affordable=int(allowed.sum()),
         ),
+        samples=sum(device.samples for device in scenario.devices),
         obstacles=_obstacles(scenario, plant),
+        weak_links=_weak_links(scenario, plant),
     )
 
 
 def _obstacles(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
-    """Floors out of reach even with full energy, mean gain, no interference and all the time in the world.
+    """Floors out of reach even with full energy, the best channel and all the time in the world.
 
     Every limit of the gateway eases with deeper cuts, so each device takes the deepest it can afford.
     """
-    if not scenario.limits:
-        return ()
     deepest = _deepest_cuts(scenario, plant)
     floor, floors, gateways = plant.devices.floor, plant.gateways.count, plant.gateways
     split = split_costs(plant.workload, np.maximum(deepest, 0), plant.devices.batch)
     stuck = floor_sum((deepest < 0).astype(float), floor, floors)
     top_bytes = floor_sum(split.top_bytes, floor, floors)
     idle = _least_energy_at_min_frequency(plant, split.top_flop)
-    upload = _least_upload_energy(scenario, plant)
-    most = column([entry.gateway for entry in scenario.floors], "max_energy")
+    full, weak = exceeds(top_bytes, gateways.memory_bytes), exceeds(idle, _most_gateway_energy(scenario))
     found = []
     for m, name in enumerate(gateways.names):
         if stuck[m]:
             first = int(np.flatnonzero((floor == m) & (deepest < 0))[0])
             reason = f"device {plant.devices.names[first]} can afford no cut >= {plant.workload.min_cut}"
-        elif top_bytes[m] > gateways.memory_bytes[m]:
+        elif full[m]:
             need, has = top_bytes[m] / 1e9, gateways.memory_bytes[m] / 1e9
             reason = f"the gateway needs {need:.3g} GB at the deepest cuts its devices afford, it has {has:.3g} GB"
-        elif idle[m] + upload[m] > most[m]:
-            need = idle[m] + upload[m]
-            reason = f"the gateway needs {need:.3g} J at mean gain, at most {most[m]:.3g} J arrive"
+        elif weak[m]:
+            reason = f"the gateway needs {idle[m]:.3g} J to run at its least frequency"
         else:
             continue
         found.append(Obstacle(name, reason))
     return tuple(found)
+
+
+def _weak_links(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
+    """Floors whose slowest upload at mean gain, without interference, needs more energy than ever arrives."""
+    if "uplink_gain" in scenario.traces:
+        return ()
+    need, most = _least_upload_energy(scenario, plant), _most_gateway_energy(scenario)
+    return tuple(
+        Obstacle(
+            plant.gateways.names[m], f"an upload needs {need[m]:.3g} J at mean gain, at most {most[m]:.3g} J arrive"
+        )
+        for m in np.flatnonzero(exceeds(need, most))
+    )
 
 
 def _deepest_cuts(scenario: Scenario, plant: Plant) -> Ints:
@@ -117,7 +130,16 @@ def _device_energy(plant: Plant, flop: Floats) -> Floats:
 
 
 def _most_energy(scenario: Scenario) -> Floats:
-    return column(scenario.devices, "max_energy") if scenario.limits else np.full(len(scenario.devices), np.inf)
+    """Most energy of each device (N,); a record may hold any amount."""
+    known = scenario.limits and "device_energy" not in scenario.traces
+    return column(scenario.devices, "max_energy") if known else np.full(len(scenario.devices), np.inf)
+
+
+def _most_gateway_energy(scenario: Scenario) -> Floats:
+    """Most energy of each gateway (M,); a record may hold any amount."""
+    known = scenario.limits and "gateway_energy" not in scenario.traces
+    gateways = [floor.gateway for floor in scenario.floors]
+    return column(gateways, "max_energy") if known else np.full(len(gateways), np.inf)
 
 
 def _least_energy_at_min_frequency(plant: Plant, top_flop: Floats) -> Floats:

@@ -1,9 +1,9 @@
 """The plant as arrays: what stays the same from round to round, in the form the formulas take."""
 
-__all__ = ["Band", "Devices", "Gateways", "Plant", "Workload", "arrays_of", "column", "workload_of"]
+__all__ = ["Band", "Devices", "Gateways", "Plant", "Workload", "arrays_of", "column", "read_only", "workload_of"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+def read_only(instance: Any) -> None:
+    """Close the arrays of a frozen dataclass for writing: what a policy sees, it cannot change."""
+    for entry in fields(instance):
+        value = getattr(instance, entry.name)
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """What one round of training asks for; sums over the first l layers for every cut l = 0..L."""
@@ -26,6 +34,9 @@ class Workload:
     local_iterations: int  #: K
     model_bits: float  #: [bit] gamma
     min_cut: int  #: least cut that is allowed
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @classmethod
     def from_layers(
@@ -70,6 +81,9 @@ class Gateways:
     memory_bytes: Floats  #: [byte]   G_m^{G,max}; inf without limits
     max_power: Floats  #: [W]      P_m^max
 
+    def __post_init__(self) -> None:
+        read_only(self)
+
     @property
     def count(self) -> int:
         """M."""
@@ -87,6 +101,9 @@ class Devices:
     switched_capacitance: Floats  #: [W/Hz^3] v_n^D
     frequency: Floats  #: [Hz]     f_n^D
     memory_bytes: Floats  #: [byte]   G_n^{D,max}; inf without limits
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def on_floor(self, floors: int) -> Ints:
         """How many devices each floor has, (M,)."""

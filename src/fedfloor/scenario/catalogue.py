@@ -20,6 +20,7 @@ class DatasetFacts:
 
     input: tuple[int, int, int]  #: (C, H, W) of one sample
     classes: int
+    training_samples: int
     summary: str
 
 
@@ -33,9 +34,13 @@ NETWORKS = MappingProxyType(
 
 DATASETS = MappingProxyType(
     {
-        "fashion-mnist": DatasetFacts((1, 28, 28), 10, "grey 28x28 pictures of clothes (Zalando Research, MIT)"),
-        "cifar10": DatasetFacts((3, 32, 32), 10, "colour 32x32 pictures of animals and vehicles (Krizhevsky 2009)"),
-        "svhn": DatasetFacts((3, 32, 32), 10, "colour 32x32 house-number digits (Netzer et al. 2011)"),
+        "fashion-mnist": DatasetFacts(
+            (1, 28, 28), 10, 60_000, "grey 28x28 pictures of clothes (Zalando Research, MIT)"
+        ),
+        "cifar10": DatasetFacts(
+            (3, 32, 32), 10, 50_000, "colour 32x32 pictures of animals and vehicles (Krizhevsky 2009)"
+        ),
+        "svhn": DatasetFacts((3, 32, 32), 10, 73_257, "colour 32x32 house-number digits (Netzer et al. 2011)"),
     }
 )
 

@@ -40,12 +40,28 @@ def expand(file: ScenarioFile, label: str) -> ScenarioFile:
     )
     _refuse_twice("floor", [floor.name for floor in floors], label)
     _refuse_twice("device", [device.name for floor in floors for device in floor.devices], label)
+    _check_floors(file, floors, label)
     for key in ("rates", "simulated_rates"):
         rates = getattr(file.participation, key)
         if isinstance(rates, tuple) and len(rates) != len(floors):
             problem = f"has {len(rates)} rates for {len(floors)} floors. Give one rate per floor"
             raise ScenarioError(f"{label}: participation.{key}: {problem}.")
     return file.model_copy(update={"floors": floors, "hardware": {}})
+
+
+def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> None:
+    """What the drawn numbers have to do with each other."""
+    for floor in floors:
+        low, high = floor.gateway.min_frequency_ghz, floor.gateway.max_frequency_ghz
+        assert isinstance(low, float)
+        assert isinstance(high, float)
+        if low > high * file.baseline.frequency_share:
+            limit = f"baseline.frequency_share x max_frequency_ghz = {high * file.baseline.frequency_share:g}"
+            raise ScenarioError(f"{label}: {floor.name}.gateway.min_frequency_ghz: must be <= {limit}, got {low:g}.")
+        classes = floor.classes_per_device
+        if isinstance(classes, int | float) and classes > file.model.classes:
+            limit = f"model.classes = {file.model.classes}"
+            raise ScenarioError(f"{label}: {floor.name}.classes_per_device: must be <= {limit}, got {classes}.")
 
 
 def build(file: ScenarioFile, label: str) -> Scenario:

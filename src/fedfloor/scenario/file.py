@@ -20,19 +20,23 @@ __all__ = [
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationInfo, field_validator, model_validator
+from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
 from fedfloor.errors import advice_for
 from fedfloor.scenario.catalogue import DATASETS, NETWORKS
 from fedfloor.scenario.layers import LayerSpec, Shape, unchained
 from fedfloor.scenario.numbers import Number, Range
-from fedfloor.scenario.section import Section, finding
+from fedfloor.scenario.section import Flag, Int0, Int1, Level, PositiveReal, Section, finding
+
+#: settings of a model that it does something with; own models have none
+NETWORKS_TAKE = {"vgg11": ("width", "head", "batch_norm"), "cnn": ("width", "batch_norm"), "mlp": ("width",)}
 
 Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Share = Annotated[float, Field(gt=0, le=1)]
+Width = Annotated[float, Strict(), Field(ge=0.001, le=64)]
+Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Positive = Annotated[Number, Range(above=0)]
 NonNegative = Annotated[Number, Range(at_least=0)]
-Count = Annotated[Number, Range(at_least=1, whole=True)]
+Count = Annotated[Number, Range(at_least=1, at_most=1e9, whole=True)]
 
 
 class Model(Section):
@@ -42,13 +46,13 @@ class Model(Section):
     """`vgg11`, `cnn`, `mlp`, or `package.module:callable` that returns a torch.nn.Sequential"""
     input: Shape
     """shape of one sample, [channels, height, width]"""
-    classes: PositiveInt = 10
+    classes: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 10
     """number of labels"""
-    width: PositiveFloat = 1.0
+    width: Width = 1.0
     """factor on the number of channels and hidden units that are trained"""
     head: Literal["linear", "4096-4096"] = "linear"
     """classifier of vgg11: one linear layer, or two of 4096 units before it"""
-    batch_norm: bool = False
+    batch_norm: Flag = False
     """normalise after every convolution"""
     layers: Annotated[tuple[LayerSpec, ...], Field(min_length=1)] | None = None
     """layer list that costs are computed from; without it the list is inferred from the model, which needs torch"""
@@ -62,10 +66,10 @@ class Model(Section):
         return name
 
     @model_validator(mode="after")
-    def _own_models_have_their_own_shape(self) -> Self:
+    def _settings_have_an_effect(self) -> Self:
         for key, default in (("width", 1.0), ("head", "linear"), ("batch_norm", False)):
-            if ":" in self.name and getattr(self, key) != default:
-                problem = f"has no effect on the own model '{self.name}', got {getattr(self, key)}. Leave it out"
+            if key not in NETWORKS_TAKE.get(self.name, ()) and getattr(self, key) != default:
+                problem = f"has no effect on the model '{self.name}', got {getattr(self, key)}. Leave it out"
                 raise finding(problem, below=key)
         return self
 
@@ -76,6 +80,13 @@ class Model(Section):
         if self.layers[0].input_size != math.prod(self.input):
             problem = f"takes {list(self.layers[0].input)} but model.input is {list(self.input)}. Make the two equal"
             raise finding(problem, below="layers[0].input")
+        if self.layers[-1].output != (self.classes,):
+            problem = f"gives {list(self.layers[-1].output)} but model.classes is {self.classes}. Make the two equal"
+            raise finding(problem, below=f"layers[{len(self.layers) - 1}].output")
+        names = [layer.name for layer in self.layers]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise finding(f"duplicate layer name, got '{twice}' twice. Rename one of them", below="layers")
         broken = unchained(self.layers)
         if broken is not None:
             index, reason = broken
@@ -88,24 +99,24 @@ class Costs(Section):
 
     model: Literal["exact", "paper"] = "exact"
     """`exact` agrees with what torch does, `paper` is the paper's Table II"""
-    width: PositiveFloat | None = None
+    width: Width | None = None
     """width the costs describe, if not the one that is trained"""
 
 
 class Training(Section):
     """Local training in a round."""
 
-    local_iterations: PositiveInt = 5
+    local_iterations: Int1 = 5
     """K, gradient steps per round"""
-    learning_rate: PositiveFloat = 0.01
+    learning_rate: PositiveReal = 0.01
     """beta"""
     batch_fraction: Share = 0.05
     """alpha, share of a device's samples in its batch"""
-    redraw_batch: bool = False
+    redraw_batch: Flag = False
     """draw a new batch in every iteration instead of one per round"""
-    min_cut: NonNegativeInt = 0
+    min_cut: Int0 = 0
     """least number of layers that stay on a device; with 0 raw samples may leave it"""
-    evaluate_every: PositiveInt = 5
+    evaluate_every: Int1 = 5
     """rounds between two evaluations on the test set"""
 
 
@@ -114,7 +125,7 @@ class Data(Section):
 
     name: Annotated[str, Field(min_length=1)] = "fashion-mnist"
     """`fashion-mnist`, `cifar10`, `svhn`, or `package.module:callable`"""
-    non_iid_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0
+    non_iid_fraction: Annotated[float, Strict(), Field(ge=0, le=1)] = 1.0
     """chi, share of a device's samples that come from its own classes only"""
 
     @field_validator("name")
@@ -128,21 +139,21 @@ class Data(Section):
 class RadioFile(Section):
     """Channels between the gateways and the base station."""
 
-    channels: PositiveInt
+    channels: Int1
     """J, at most this many floors take part in a round"""
-    uplink_bandwidth_mhz: PositiveFloat = 1.0
+    uplink_bandwidth_mhz: PositiveReal = 1.0
     """B_u"""
-    downlink_bandwidth_mhz: PositiveFloat = 20.0
+    downlink_bandwidth_mhz: PositiveReal = 20.0
     """B_d"""
-    noise_dbm_per_hz: float = -174.0
+    noise_dbm_per_hz: Level = -174.0
     """N_0"""
-    base_station_power_w: PositiveFloat = 1.0
+    base_station_power_w: PositiveReal = 1.0
     """P_BS"""
-    reference_gain_db: float = -30.0
+    reference_gain_db: Level = -30.0
     """h_0, gain at the reference distance"""
-    reference_distance_m: PositiveFloat = 1.0
+    reference_distance_m: PositiveReal = 1.0
     """d_0"""
-    path_loss_exponent: Annotated[float, Field(ge=0)] = 2.0
+    path_loss_exponent: Annotated[float, Strict(), Field(ge=0, le=20)] = 2.0
     """nu"""
 
 
@@ -168,7 +179,7 @@ class DeviceGroup(Section):
 
     name: Name = "device"
     """a group numbers it, `<floor>.<name>-1` and so on; a single device of a single floor keeps it"""
-    count: PositiveInt | None = None
+    count: Int1 | None = None
     """number of devices on each floor of the group"""
     samples: Count
     """D_n, data points the device holds"""
@@ -216,7 +227,7 @@ class FloorGroup(Section):
 
     name: Name = "floor"
     """a group numbers it, `<name>-1` and so on; the numbers go on over groups of the same name"""
-    count: PositiveInt | None = None
+    count: Int1 | None = None
     """number of floors"""
     classes_per_device: Count | None = None
     """q_m, how many classes each device of the floor holds; all if not given"""
@@ -229,7 +240,7 @@ class FloorGroup(Section):
 class Baseline(Section):
     """Fixed allocation of every policy but ddsra."""
 
-    cut: NonNegativeInt
+    cut: Int0
     """layers on the device"""
     frequency_share: Share
     """of the gateway's greatest frequency, split equally over the floor's devices"""
@@ -287,11 +298,11 @@ class ScenarioFile(Section):
 
     name: Name
     """label in reports and folder names"""
-    seed: NonNegativeInt = 0
+    seed: Int0 = 0
     """seed of every random draw"""
-    rounds: PositiveInt = 100
+    rounds: Annotated[int, Strict(), Field(ge=1, le=10**7)] = 100
     """T"""
-    limits: bool = True
+    limits: Flag = True
     """check energy and memory; without, no floor ever fails"""
     model: Model
     costs: Costs = Costs()
@@ -321,8 +332,22 @@ class ScenarioFile(Section):
         if self.baseline.cut < self.training.min_cut:
             problem = f"must be >= training.min_cut = {self.training.min_cut}, got {self.baseline.cut}"
             raise finding(problem, below="baseline.cut")
-        if ":" in self.model.name and self.costs.width is not None:
-            raise finding(f"has no effect on the own model '{self.model.name}'. Leave it out", below="costs.width")
+        if "width" not in NETWORKS_TAKE.get(self.model.name, ()) and self.costs.width is not None:
+            raise finding(f"has no effect on the model '{self.model.name}'. Leave it out", below="costs.width")
+        return self
+
+    @model_validator(mode="after")
+    def _size_is_bounded(self) -> Self:
+        floors = sum(group.count or 1 for group in self.floors)
+        devices = sum((group.count or 1) * sum(entry.count or 1 for entry in group.devices) for group in self.floors)
+        for what, size, most in (
+            ("devices", devices, 10**6),
+            ("floors x channels", floors * self.radio.channels, 2 * 10**7),
+        ):
+            if size > most:
+                raise finding(
+                    f"{size:,} {what} are more than a scenario may have, {most:,}. Lower the counts", below="floors"
+                )
         return self
 
     @model_validator(mode="before")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from fedfloor.scenario.section import Section
+from fedfloor.scenario.section import Flag, Int1, Section
 
 #: layers a cut can lie behind
 LayerKind = Literal["convolution", "max_pooling", "average_pooling", "linear"]
@@ -17,7 +17,7 @@ LayerKind = Literal["convolution", "max_pooling", "average_pooling", "linear"]
 #: what belongs to the layer before it; `activation` keeps its output for the backward pass, `activation_in` its input
 Attachment = Literal["activation", "activation_in", "batch_norm", "dropout", "flatten"]
 
-Shape = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+Shape = Annotated[tuple[Int1, ...], Field(min_length=1)]
 
 
 class LayerSpec(Section):
@@ -27,23 +27,35 @@ class LayerSpec(Section):
     kind: LayerKind
     input: Shape  #: (C, H, W) or (S,), one sample
     output: Shape  #: (C, H, W) or (S,), one sample; shape before a flatten that follows
-    kernel: tuple[PositiveInt, PositiveInt] | None = None  #: (Hf, Wf) of a convolution or pooling
-    groups: PositiveInt = 1  #: of a convolution
-    bias: bool = True  #: of a convolution or linear layer
+    kernel: tuple[Int1, Int1] | None = None  #: (Hf, Wf) of a convolution or pooling
+    groups: Int1 = 1  #: of a convolution
+    bias: Flag = True  #: of a convolution or linear layer
     attached: tuple[Attachment, ...] = ()
 
     @model_validator(mode="after")
     def _shapes_fit_the_kind(self) -> Self:
         if self.kind == "linear":
-            if self.kernel is not None:
-                raise ValueError(f"layer '{self.name}' is linear and has no kernel. Remove `kernel`")
+            if self.kernel is not None or self.groups != 1:
+                raise ValueError(f"layer '{self.name}' is linear: it has no kernel and no groups. Remove them")
+            if self.input[:-1] != self.output[:-1]:
+                raise ValueError(f"layer '{self.name}' is linear: only the last size may change")
             return self
         if self.kernel is None:
             raise ValueError(f"layer '{self.name}' is a {self.kind} and needs its kernel, as in kernel = [3, 3]")
         if len(self.input) != 3 or len(self.output) != 3:
             raise ValueError(f"layer '{self.name}' is a {self.kind}: input and output are [channels, height, width]")
-        if self.kind == "convolution" and self.input[0] % self.groups:
-            raise ValueError(f"layer '{self.name}': {self.input[0]} input channels do not split into {self.groups}")
+        for way, channels in (("input", self.input[0]), ("output", self.output[0])):
+            if self.kind == "convolution" and channels % self.groups:
+                raise ValueError(
+                    f"layer '{self.name}': {channels} {way} channels do not split into {self.groups} groups"
+                )
+        if self.kind != "convolution" and self.input[0] != self.output[0]:
+            raise ValueError(f"layer '{self.name}' is a {self.kind}: it keeps the number of channels")
+        for before, after, width in zip(self.input[1:], self.output[1:], self.kernel, strict=True):
+            if after > before + (2 * width if self.kind == "convolution" else 0) or width > 2 * before + 1:
+                raise ValueError(
+                    f"layer '{self.name}': a kernel of {width} does not turn a size of {before} into {after}"
+                )
         return self
 
     @property

@@ -68,7 +68,7 @@ class Range:
 
     above: float = -math.inf
     at_least: float = -math.inf
-    at_most: float = math.inf
+    at_most: float = 1e30
     whole: bool = False
 
     def parse(self, raw: object) -> Number:
@@ -85,9 +85,12 @@ class Range:
         """One plain value, checked."""
         if isinstance(raw, bool) or not isinstance(raw, int | float):
             raise finding(f"must be a number, a list or a distribution such as {{uniform = [1, 2]}}, got {raw!r}")
-        value = float(raw)
+        try:
+            value = float(raw)
+        except OverflowError:
+            value = math.inf
         if not math.isfinite(value):
-            raise finding(f"must be finite, got {raw}")
+            raise finding(f"must be finite, got {str(raw)[:40]}")
         if self.whole and value != round(value):
             raise finding(f"must be a whole number, got {raw}")
         if not self.holds(value):
@@ -96,13 +99,13 @@ class Range:
 
     def holds(self, value: float) -> bool:
         """Whether the value is in range."""
-        return value > self.above and self.at_least <= value <= self.at_most
+        return value > self.above and self.at_least <= value <= self.at_most and (value == 0.0 or abs(value) > 1e-90)
 
     def words(self) -> str:
         """The range in words."""
         parts = [f"> {self.above:g}"] if self.above > -math.inf else []
         parts += [f">= {self.at_least:g}"] if self.at_least > -math.inf else []
-        parts += [f"<= {self.at_most:g}"] if self.at_most < math.inf else []
+        parts += [f"<= {self.at_most:g}"] if self.at_most < 1e30 or not parts else []
         return " and ".join(parts) or "finite"
 
     def _distribution(self, raw: dict[str, object]) -> Distribution:
@@ -145,8 +148,7 @@ class Range:
             plain["exclusiveMinimum"] = self.above
         if self.at_least > -math.inf:
             plain["minimum"] = self.at_least
-        if self.at_most < math.inf:
-            plain["maximum"] = self.at_most
+        plain["maximum"] = self.at_most
         pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
         several = {"type": "array", "items": plain, "minItems": 1}
         tables = [

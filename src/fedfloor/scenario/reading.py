@@ -1,9 +1,10 @@
 """TOML file or preset name -> validated `ScenarioFile`; every complaint names file, field, value and fix."""
 
-__all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary", "read", "starter"]
+__all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary", "read", "starter", "with_layers"]
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from datetime import date
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from fedfloor.errors import ScenarioError, advice_for
 from fedfloor.scenario.file import Model, ScenarioFile
+from fedfloor.scenario.layers import LayerSpec
 
 
 def _presets() -> dict[str, Traversable]:
@@ -65,6 +67,14 @@ def parse_model(table: dict[str, Any], overrides: Sequence[str]) -> Model:
         raise ScenarioError(_one_line(error, f"model {table['name']}")) from None
 
 
+def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
+    """The model with its inferred layer list, checked like a carried one."""
+    try:
+        return Model.model_validate({**dict(model), "layers": tuple(layers)})
+    except ValidationError as error:
+        raise ScenarioError(_one_line(error, f"{label}: model {model.name}")) from None
+
+
 def starter() -> str:
     """The commented scenario that `fedfloor init` writes."""
     return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
@@ -74,16 +84,19 @@ def _table(label: str) -> dict[str, Any]:
     path = Path(label)
     if is_preset(label) and not path.is_file():
         raw = _presets()[label].read_bytes()
-    elif path.is_dir():
-        raise ScenarioError(f"{label}: is a directory, not a file. Name the TOML file inside it")
     else:
         try:
+            if not label or path.is_dir():
+                raise ScenarioError(f"{label or 'scenario'}: is a directory, not a file. Name the TOML file inside it")
+            if path.exists() and not path.is_file():
+                raise ScenarioError(f"{label}: is no regular file. Name a TOML file")
             raw = path.read_bytes()
         except FileNotFoundError:
             hint = f"Give a TOML file or a preset. {advice_for(label, preset_names())}"
             raise ScenarioError(f"{label}: no such file. {hint}") from None
-        except OSError as error:
-            raise ScenarioError(f"{label}: cannot be read: {error.strerror}. Check its permissions") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ScenarioError(f"{label[:200]}: cannot be read: {reason}. Check its name and permissions") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -94,7 +107,7 @@ def _table(label: str) -> dict[str, Any]:
         raise ScenarioError(f"{label}: the file is empty. `fedfloor init FILE` writes one to start from")
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # beside syntax: numbers too long, lists too deep
         raise ScenarioError(f"{label}: not valid TOML: {error}. Mend that line") from None
 
 
@@ -106,15 +119,18 @@ def _apply(override: str, table: dict[str, Any]) -> None:
     if not equals or not all(keys):
         raise ScenarioError(f"{label}: must be section.key=value. For example --set training.local_iterations=3")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string: --set costs.model=paper
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        parsed = {"value": text.strip()}  # a bare word is a string: --set costs.model=paper
+    if len(parsed) > 1:
+        raise ScenarioError(f"{label}: sets more than one value. Use --set once for each")
+    value = parsed["value"]
     place: Any = table
     for depth, key in enumerate(keys):
         at = ".".join(keys[: depth + 1])
         last = depth == len(keys) - 1
         if isinstance(place, list):
-            if not key.isdigit() or int(key) >= len(place):
+            if not (key.isascii() and key.isdigit() and len(key) < 9) or int(key) >= len(place):
                 raise ScenarioError(f"{label}: {at}: no such entry. Use a number from 0 to {len(place) - 1}")
             index: Any = int(key)
         elif isinstance(place, dict):
@@ -134,7 +150,7 @@ def _forget_layers(path: str, table: dict[str, Any]) -> None:
     """Drop a carried layer list that no longer describes the network whose costs are asked for."""
     model, costs = table.get("model"), table.get("costs")
     trained_only = path == "model.width" and isinstance(costs, dict) and "width" in costs
-    describes = path == "costs.width" or (path.startswith("model.") and path != "model.layers")
+    describes = path == "costs.width" or (path.startswith("model.") and not path.startswith("model.layers"))
     if isinstance(model, dict) and describes and not trained_only:
         model.pop("layers", None)
 
@@ -151,7 +167,8 @@ def _one_line(error: ValidationError, label: str) -> str:
         problem = _in_words(first["type"], first["msg"], first.get("ctx", {}), first["input"])
     more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
     place = f"{label}: {path}: " if path else f"{label}: "
-    return f"{place}{problem.rstrip('.')}.{more}"
+    problem = problem.rstrip(".")
+    return f"{place}{problem}{'' if problem.endswith('?') else '.'}{more}"
 
 
 def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object) -> str:
@@ -162,7 +179,20 @@ def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object
         return str(context["error"])
     if kind == "too_short":
         return "must not be empty. Add at least one entry"
-    got = "" if isinstance(value, dict) else f", got {value!r}"
+    got = "" if isinstance(value, dict) else f", got {str(value) if isinstance(value, date) else repr(value):.60}"
+    words = {
+        "string_pattern_mismatch": "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'",
+        "bool_type": "must be true or false",
+        "int_type": "must be a whole number",
+        "float_type": "must be a number",
+        "string_type": "must be a text in quotes",
+        "tuple_type": "must be a list",
+        "model_type": "must be a table",
+        "model_attributes_type": "must be a table",
+        "dict_type": "must be a table",
+    }
+    if kind in words:
+        return f"{words[kind]}{got}. `fedfloor schema` describes every key"
     limits = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"),
               "less_than_equal": ("le", "<=")}  # fmt: skip
     if kind in limits:

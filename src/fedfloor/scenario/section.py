@@ -1,14 +1,22 @@
 """Base of everything a person writes: frozen, and helpful about keys it does not know."""
 
-__all__ = ["Section", "finding"]
+__all__ = ["Flag", "Int0", "Int1", "Level", "PositiveReal", "Section", "finding"]
 
-from typing import Any
+import math
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic_core import PydanticCustomError
 
 from fedfloor.errors import advice_for
 from fedfloor.units import rescaled, split_suffix
+
+# Plain values of a scenario: no text or truth value stands in for a number, and nothing overflows later.
+Flag = Annotated[bool, Strict()]
+Int0 = Annotated[int, Strict(), Field(ge=0, le=2**53)]
+Int1 = Annotated[int, Strict(), Field(ge=1, le=10**9)]
+PositiveReal = Annotated[float, Strict(), Field(ge=1e-30, le=1e30)]
+Level = Annotated[float, Strict(), Field(ge=-500, le=500)]  #: in dB or dBm
 
 
 class Section(BaseModel):
@@ -36,7 +44,12 @@ def _about_key(key: str, value: Any, section: type[BaseModel]) -> str:
     for known in section.model_fields:
         known_stem, known_suffix = split_suffix(known)
         if known_suffix and stem == known_stem:
-            number = rescaled(value, suffix, known_suffix) if isinstance(value, int | float) else None
+            problem = f"wrong unit suffix '{suffix}'" if suffix else "the unit is missing"
+            number = rescaled(value, suffix, known_suffix) if _is_number(value) else None
             instead = f"{known} = {number:.12g}" if number is not None else known
-            return f"wrong unit suffix '{suffix}', got {value!r}. Write `{instead}`."
+            return f"{problem}, got {value!r}. Write `{instead}`"
     return f"unknown key. {advice_for(key, section.model_fields)}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

@@ -9,11 +9,13 @@ from fedfloor.errors import PolicyError
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
 
 
-def check_decision(state: RoundState, decision: Decision, allocation: Allocation) -> None:
+def check_decision(state: RoundState, decision: Decision) -> None:
     """Refuse a decision that breaks C1-C6: channels, cuts, frequencies, powers.
 
     Energy and memory are not checked here: a floor that lacks them fails, which is a result.
     """
+    if not isinstance(decision, Decision):
+        raise _wrong(state, f"it must be a Decision, got a {type(decision).__name__}")
     floors, channels = state.gain_up.shape
     channel = decision.channel
     if not isinstance(channel, np.ndarray) or channel.shape != (floors,) or channel.dtype.kind != "i":
@@ -24,7 +26,8 @@ def check_decision(state: RoundState, decision: Decision, allocation: Allocation
         raise _wrong(state, f"a channel must be from 0 to {channels - 1}, or IDLE = {IDLE}, got {used.tolist()}")
     if np.unique(used).size != used.size:
         raise _wrong(state, f"a channel serves one floor, got {used.tolist()}")
-    _check_allocation(state, decision, allocation)
+    if decision.allocation is not None:
+        _check_allocation(state, decision, decision.allocation)
 
 
 def _check_allocation(state: RoundState, decision: Decision, allocation: Allocation) -> None:
@@ -51,7 +54,7 @@ def _check_allocation(state: RoundState, decision: Decision, allocation: Allocat
         ("the power must be > 0", allocation.power <= 0.0),
     ):
         at = np.flatnonzero(broken & decision.selected)
-        if at.size and decision.allocation is not None:
+        if at.size:
             raise _wrong(state, f"{plant.gateways.names[at[0]]}: {problem}")
 
 

@@ -103,7 +103,8 @@ def figures(state: RoundState, channel: Ints, allocation: Allocation) -> FloorFi
     at = (np.arange(channel.size), np.where(served, channel, 0))
     download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
     training = training_figures(state, allocation.cut, allocation.frequency)
-    on_air = np.where(served, upload_energy(allocation.power, upload), 0.0)
+    heard = served & np.isfinite(upload)
+    on_air = upload_energy(allocation.power, np.where(heard, upload, 0.0))  # nobody sends into a dead link for ever
     gateway_energy = np.where(served, training.gateway_energy + on_air, 0.0)
     busy = served[plant.devices.floor]
     device_energy = np.where(busy, training.device_energy, 0.0)

@@ -2,7 +2,7 @@
 
 __all__ = ["PolicySpec", "make_policy", "parse_policy", "policy_summaries"]
 
-import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from importlib.metadata import entry_points
@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fedfloor.errors import PolicyError, advice_for
+from fedfloor.references import find_reference, where_raised
 from fedfloor.scheduling.state import Scheduler
 
 #: policies of this package, imported when asked for
@@ -39,7 +40,7 @@ class PolicySpec:
     def slug(self) -> str:
         """Name for folders: `ddsra-v1000-exact`."""
         words = [f"{key}{_shown(value)}" if not isinstance(value, str) else value for key, value in self.settings]
-        return "-".join([self.name.rpartition(":")[2], *words])
+        return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([self.name.rpartition(":")[2], *words]))
 
 
 def parse_policy(text: str) -> PolicySpec:
@@ -69,6 +70,8 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
         policy = kind(**dict(spec.settings))
     except (TypeError, ValueError) as error:
         raise PolicyError(f"policy '{spec}': {error}") from None
+    except (Exception, SystemExit) as error:  # the class is the user's and may do anything
+        raise PolicyError(f"policy '{spec}': making it failed: {where_raised(error)}") from error
     if not callable(getattr(policy, "schedule", None)):
         raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
     filled = tuple((key, getattr(policy, key)) for key in known) or spec.settings
@@ -77,7 +80,13 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
 
 def policy_summaries() -> Mapping[str, str]:
     """Every policy that can be named, with one line each."""
-    return {name: (_load(name).__doc__ or "").strip().splitlines()[0] for name in _known()}
+    summaries = {}
+    for name in _known():
+        try:
+            summaries[name] = (_load(name).__doc__ or "no description").strip().splitlines()[0]
+        except PolicyError as error:
+            summaries[name] = f"broken: {error}"
+    return summaries
 
 
 def _known() -> dict[str, str]:
@@ -86,18 +95,14 @@ def _known() -> dict[str, str]:
 
 
 def _load(name: str) -> type[Any]:
-    reference = _known().get(name, name)
-    module_name, colon, attribute = reference.partition(":")
-    if not colon:
-        raise PolicyError(f"policy '{name}': unknown. {advice_for(name, _known())}")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, ValueError) as error:
-        raise PolicyError(f"policy '{name}': cannot import '{module_name}': {error}. Is it on PYTHONPATH?") from None
-    except AttributeError:
-        raise PolicyError(f"policy '{name}': '{module_name}' has no '{attribute}'") from None
+    known = _known()
+    if name not in known and ":" not in name:
+        raise PolicyError(f"policy '{name}': unknown. {advice_for(name, known)}")
+    found = find_reference(known.get(name, name), f"policy '{name}'", PolicyError)
     if not isinstance(found, type):
-        raise PolicyError(f"policy '{name}': '{attribute}' is no class")
+        raise PolicyError(
+            f"policy '{name}': is a {type(found).__name__}, not a class. Name a class with schedule(state)"
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.costs.plant import Plant
+from fedfloor.costs.plant import Plant, read_only
 from fedfloor.scenario.file import Baseline
 from fedfloor.weather import Weather
 
@@ -31,6 +31,9 @@ class RoundState:
     target_rate: Floats  #: (M,) [1] Gamma_m
     last_loss: Floats  #: (M,) [1] training loss when the floor last took part; nan before
     baseline: Baseline  #: fixed allocation of the policies that do not allocate
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def gain_up(self) -> Floats:

@@ -2,10 +2,12 @@
 
 __all__ = ["describe", "infer_layers"]
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -35,14 +37,20 @@ _ATTACHMENTS: dict[type[nn.Module], Attachment | None] = {
     nn.Flatten: "flatten",
     nn.Identity: None,
 }
+_BATCH = 2  #: samples of the pass that infers shapes; a module that mixes them shows
 _SHORT = {"convolution": "conv", "linear": "linear", "max_pooling": "pool", "average_pooling": "pool"}
 
 
 def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
     """Layer list of the network whose costs a scenario asks for."""
-    with torch.device("meta"):
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")  # torch warns of empty layers; the chain below names them
         network = build_model(model, width=costs.width)
-    return describe(network, model.input, label=model.name)
+    try:
+        return describe(network, model.input, label=model.name)
+    except ValidationError as error:
+        reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise ModelError(f"{model.name}: a layer cannot be described: {reason}") from None
 
 
 def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[LayerSpec, ...]:
@@ -50,8 +58,9 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
 
     Shapes come from a pass over tensors that have no data, so no operation is carried out.
     """
-    current = torch.empty(1, *input_shape, device="meta")
+    current = torch.empty(_BATCH, *input_shape, device="meta")
     layers: list[LayerSpec] = []
+    owners: set[int] = set()
     seen: Counter[str] = Counter()
     for path, module in _chain(network, label):
         kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
@@ -60,6 +69,12 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
             problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
             raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
         current = _through(module, current, path, label)
+        for parameter in module.parameters():
+            if id(parameter) in owners:
+                raise ModelError(
+                    f"{label}: module '{path}' shares its weights with an earlier one, which no cut allows"
+                )
+            owners.add(id(parameter))
         if kind is not None:
             seen[_SHORT[kind]] += 1
             layers.append(_layer(f"{_SHORT[kind]}{seen[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:])))
@@ -84,7 +99,10 @@ def _chain(network: nn.Module, label: str, prefix: str = "") -> Iterator[tuple[s
         where = f"module '{prefix}'" if prefix else "the network"
         problem = f"{where} is a {type(network).__name__}, not a torch.nn.Sequential"
         raise ModelError(f"{label}: {problem}. Only a chain of layers can be cut: nest Sequentials")
-    for name, child in network.named_children():
+    if type(network).forward is not nn.Sequential.forward:
+        raise ModelError(f"{label}: {type(network).__name__} has a forward of its own. Only a plain chain can be cut")
+    for name, child in network._modules.items():  # noqa: SLF001  # named_children leaves out a module's second use
+        assert child is not None
         yield from _chain(child, label, f"{prefix}.{name}" if prefix else name)
 
 
@@ -92,12 +110,12 @@ def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
     """Output of a module for a tensor without data."""
     try:
         result = functional_call(module, _without_data(module), (value,))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
         raise ModelError(f"{label}: {problem}: {reason}. Mend its sizes") from None
-    if not isinstance(result, Tensor):
-        raise ModelError(f"{label}: module '{path}' returns a {type(result).__name__}, not a tensor")
+    if not isinstance(result, Tensor) or result.dim() < 2 or result.shape[0] != _BATCH:
+        raise ModelError(f"{label}: module '{path}' ({module}) does not keep one result per sample. Mend its settings")
     return result
 
 

@@ -2,13 +2,13 @@
 
 __all__ = ["MODELS", "build_model", "cnn", "mlp", "vgg11"]
 
-import importlib
 from collections.abc import Callable
 from types import MappingProxyType
 
 from torch import nn
 
 from fedfloor.errors import ModelError, advice_for
+from fedfloor.references import find_reference, where_raised
 from fedfloor.scenario.file import Model
 
 
@@ -71,33 +71,16 @@ def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
     if ":" not in name:
         advice = advice_for(name, MODELS)
         raise ModelError(f"model '{name}': unknown. {advice} Your own is given as package.module:callable")
+    function = find_reference(name, f"model '{name}'", ModelError)
+    if not callable(function):
+        raise ModelError(f"model '{name}': is a {type(function).__name__}, not a callable. Name a function or class")
     try:
-        made = _callable(name)()
-    except ModelError:
-        raise
-    except Exception as error:  # whatever the user's function does
-        raise ModelError(
-            f"model '{name}': its call without arguments failed: {type(error).__name__}: {error}"
-        ) from error
+        made = function()
+    except (Exception, SystemExit) as error:  # the function is the user's and may do anything
+        raise ModelError(f"model '{name}': calling it without arguments failed: {where_raised(error)}") from error
     if not isinstance(made, nn.Module):
         raise ModelError(f"model '{name}': must return a torch.nn.Module, got {type(made).__name__}")
     return made
-
-
-def _callable(reference: str) -> Callable[[], object]:
-    """The function that `package.module:callable` refers to."""
-    module_name, _, attribute = reference.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, ValueError) as error:
-        raise ModelError(f"model '{reference}': cannot import '{module_name}': {error}. Is it on PYTHONPATH?") from None
-    except AttributeError:
-        known = vars(importlib.import_module(module_name))
-        advice = advice_for(attribute, [key for key in known if not key.startswith("_")])
-        raise ModelError(f"model '{reference}': '{module_name}' has no '{attribute}'. {advice}") from None
-    if not callable(found):
-        raise ModelError(f"model '{reference}': is a {type(found).__name__}, not a callable. Name a function or class")
-    return found  # type: ignore[no-any-return]
 
 
 def _convolution(inputs: int, outputs: int, batch_norm: bool) -> list[nn.Module]:

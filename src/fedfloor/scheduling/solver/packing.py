@@ -50,6 +50,7 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
     workload, gateways, devices = plant.workload, plant.gateways, plant.devices
     with np.errstate(divide="ignore"):
         noise = (band.uplink_bandwidth * band.noise_density + weather.uplink_interference) / weather.uplink_gain
+    noise.setflags(write=False)  # like the arrays of the state, so that one compiled version serves all
     download = transmit_time(
         workload.model_bits,
         band.base_station_power,
@@ -72,7 +73,7 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
         energy=weather.gateway_energy,
         max_power=gateways.max_power,
         scale=workload.model_bits * math.log(2.0) / band.uplink_bandwidth,
-        noise=np.ascontiguousarray(noise),
+        noise=noise,
         first=np.searchsorted(devices.floor, np.arange(gateways.count + 1)).astype(np.int64),
         batch=devices.batch,
         device_cycles=devices.flops_per_cycle,

@@ -1,0 +1,3 @@
+"""A module of a user that fails when it is imported."""
+
+RATIO = 1 / 0
