@@ -74,7 +74,7 @@ def main() -> None:
         parts: list[tuple[str, nn.Sequential, tuple[int, ...], slice, bool]] = [
             ("whole", network, model.input, slice(None), False)
         ]
-        for cut in (2, 4) if model.name != "mlp" else ():
+        for cut in range(1, len(layers)) if model.name != "mlp" else ():
             bottom, top = split_at(network, cut)
             parts.append((f"device, cut {cut}", bottom, model.input, slice(0, cut), False))
             parts.append((f"gateway, cut {cut}", top, layers[cut].input, slice(cut, None), True))
