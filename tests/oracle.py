@@ -10,6 +10,7 @@ from scipy.special import lambertw
 
 from fedfloor.costs.plant import Band, Devices, Gateways, Plant, Workload
 from fedfloor.scenario.file import Baseline
+from fedfloor.scheduling.solver.solve import Solution
 from fedfloor.scheduling.state import RoundState
 from fedfloor.weather import Weather
 
@@ -150,14 +151,14 @@ def least_delay(state: RoundState, m: int, j: int) -> float:
         return time + _upload(left, scale, noise, gateways.max_power[m])
 
     start = seconds.max(axis=1)
-    grid = start[:, None] + np.concatenate([[0.0], np.geomspace(1e-7, 1e7, 600)])
+    grid = start[:, None] + np.concatenate([[0.0], np.geomspace(1e-7, 1e7, 250)])
     values = np.stack([value(column) for column in grid.T], axis=1)
     at = values.argmin(axis=1)
     rows = np.arange(len(start))
     low, high = grid[rows, np.maximum(at - 1, 0)], grid[rows, np.minimum(at + 1, grid.shape[1] - 1)]
     best = values[rows, at]
     golden = (math.sqrt(5) - 1) / 2
-    for _ in range(90):
+    for _ in range(70):
         left, right = high - golden * (high - low), low + golden * (high - low)
         on_left, on_right = value(left), value(right)
         best = np.minimum(best, np.minimum(on_left, on_right))
@@ -179,3 +180,59 @@ def best_objective(delay: Array, queue: Array, tradeoff: float) -> tuple[int, fl
                     if served > best[0] or objective < best[1]:
                         best = (served, objective)
     return best
+
+
+def broken_constraints(state: RoundState, solution: Solution) -> list[str]:
+    """Every constraint and time of an answer, recomputed with plain arithmetic; what does not hold, in words."""
+    plant, weather, work, decision = state.plant, state.weather, state.plant.workload, solution.decision
+    assert decision.allocation is not None
+    cut, frequency, power = decision.allocation.cut, decision.allocation.frequency, decision.allocation.power
+    flop, fixed, sample = (np.diff(x) for x in (work.flop_below, work.fixed_bytes_below, work.sample_bytes_below))
+    near, broken, slowest = 1 + 2e-9, [], 0.0
+    used = [int(j) for j in decision.channel if j >= 0]
+    if len(set(used)) != len(used) or any(j >= weather.uplink_gain.shape[1] for j in used):
+        broken.append(f"C1-C3: channels {used}")
+    for m in np.flatnonzero(decision.selected):
+        j, name, gateways = decision.channel[m], plant.gateways.names[m], plant.gateways
+        training = energy = space = hertz = 0.0
+        for n in np.flatnonzero(plant.devices.floor == m):
+            batch, device = plant.devices.batch[n], plant.devices
+            below = work.local_iterations * batch * flop[: cut[n]].sum()
+            above = work.local_iterations * batch * flop[cut[n] :].sum()
+            speed = device.flops_per_cycle[n] * device.frequency[n]
+            top = above / (gateways.flops_per_cycle[m] * frequency[n]) if above > 0 else 0.0
+            training = max(training, below / speed + top)
+            joules = device.switched_capacitance[n] / device.flops_per_cycle[n] * below * device.frequency[n] ** 2
+            held = fixed[: cut[n]].sum() + batch * sample[: cut[n]].sum()
+            coefficient = gateways.switched_capacitance[m] / gateways.flops_per_cycle[m]
+            energy += coefficient * above * frequency[n] ** 2
+            space += fixed[cut[n] :].sum() + batch * sample[cut[n] :].sum()
+            hertz += frequency[n]
+            if not work.min_cut <= cut[n] <= work.layers:
+                broken.append(f"C5: {device.names[n]} cut {cut[n]}")
+            if held > device.memory_bytes[n] * near:
+                broken.append(f"C7: {device.names[n]} holds {held}")
+            if joules > weather.device_energy[n] * near:
+                broken.append(f"C9: {device.names[n]} spends {joules}")
+        band, bits = plant.band, work.model_bits
+        heard = band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, j]
+        upload = bits / (band.uplink_bandwidth * math.log2(1 + power[m] * weather.uplink_gain[m, j] / heard))
+        at_gateway = band.downlink_bandwidth * band.noise_density + weather.downlink_interference[m, j]
+        ratio = band.base_station_power * weather.downlink_gain[m, j] / at_gateway
+        download = bits / (band.downlink_bandwidth * math.log2(1 + ratio))
+        energy += power[m] * upload
+        slowest = max(slowest, download + training + upload)
+        for label, amount, most in (
+            ("C4 power", power[m], gateways.max_power[m]),
+            ("C6 frequency", hertz, gateways.max_frequency[m]),
+            ("C6 least frequency", gateways.min_frequency[m], hertz),
+            ("C8 memory", space, gateways.memory_bytes[m]),
+            ("C10 energy", energy, weather.gateway_energy[m]),
+        ):
+            if amount > most * near:
+                broken.append(f"{label}: {name} {amount} > {most}")
+        if power[m] <= 0:
+            broken.append(f"C4: {name} has no power")
+    if abs(slowest - solution.delay) > 1e-7 * max(slowest, 1e-9):
+        broken.append(f"delay {solution.delay} is {slowest}")
+    return broken

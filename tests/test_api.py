@@ -55,5 +55,5 @@ def test_other_types_than_names_are_refused(wrong: object) -> None:
 
 
 def test_a_run_prints_itself_in_a_line() -> None:
-    assert repr(fedfloor.simulate("quick", rounds=2)) == "Run(quick, random, 2 rounds, folder=None)"
+    assert repr(fedfloor.simulate("quick", "random", rounds=2)) == "Run(quick, random, 2 rounds, folder=None)"
     assert {"load", "read", "simulate"} <= set(dir(fedfloor))

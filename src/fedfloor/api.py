@@ -1,19 +1,33 @@
 """The Python functions: same names, same defaults, same errors as the command line."""
 
-__all__ = ["Prepared", "Run", "carry_out", "load", "prepare", "read", "resolve", "run_folders", "simulate"]
+__all__ = [
+    "Prepared",
+    "Run",
+    "carry_out",
+    "load",
+    "plan",
+    "prepare",
+    "read",
+    "resolve",
+    "round_to_plan",
+    "run_folders",
+    "simulate",
+]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedfloor.errors import PolicyError, ScenarioError
+from fedfloor.errors import PolicyError, RunLogError, ScenarioError, SnapshotError
+from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot
 from fedfloor.profiling import inferred_layers
 from fedfloor.rounds import run_rounds
 from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, refuse_filled, round_record
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml, with_layers
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
+from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 
@@ -124,6 +138,8 @@ def prepare(
         else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
     )
     spec, scheduler = make_policy(spec)
+    if getattr(scheduler, "needs_training", False):
+        raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another one")
     return Prepared(file, plant, spec, scheduler)
 
 
@@ -163,6 +179,42 @@ def carry_out(
         if log is not None:
             log.close()
     return Run(plant, prepared.policy, tuple(records), tuple(timings), folder)
+
+
+def plan(
+    snapshot: str | Path | dict[str, Any],
+    policy: str | None = None,
+    *,
+    solver: str | None = None,
+    round: int | None = None,  # noqa: A002
+) -> dict[str, Any]:
+    """Decide one round: of a snapshot (a file or its data), or of a run folder with `round`.
+
+    Returns the answer that `fedfloor plan --format json` prints.
+
+    Examples
+    --------
+    >>> import fedfloor, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> run = fedfloor.simulate("quick", policy="ddsra:v=10", rounds=3, out=folder + "/run")
+    >>> fedfloor.plan(folder + "/run", round=2)["optimality_gap"]
+    0.0
+    """
+    return answer(round_to_plan(snapshot, round), policy, solver)
+
+
+def round_to_plan(source: str | Path | dict[str, Any], index: int | None) -> RoundToPlan:
+    """The round of a snapshot, or the logged round of a run folder."""
+    if isinstance(source, dict):
+        return of_snapshot(parse_snapshot(source, "snapshot"))
+    path = Path(source)
+    if path.is_dir():
+        if index is None:
+            raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")
+        return from_run(path, index)
+    if index is not None:
+        raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
+    return of_snapshot(read_snapshot(path))
 
 
 def read(run: Run | str | Path, per: Grain = "round") -> dict[str, list[Any]]:

@@ -9,9 +9,11 @@ __all__ = [
     "init",
     "list_",
     "main",
+    "plan",
     "profile",
     "schema",
     "simulate",
+    "tradeoff",
 ]
 
 import os
@@ -238,6 +240,63 @@ def simulate(
         console.print_json([console.as_json(*entry) for entry in entries])
     else:
         console.print_simulation(summaries, seconds, [str(run.folder) for run in runs])
+
+
+@app.command()
+def plan(
+    source: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Snapshot file, or a run folder with --round.")],
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME[:KEY=VALUE,...]", help="Who decides; default what the round says."),
+    ] = None,
+    solver: Annotated[str | None, typer.Option("--solver", metavar="exact|paper", help="Solver of ddsra.")] = None,
+    index: Annotated[int | None, typer.Option("--round", min=0, help="Round of a run folder, from 0.")] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Write the round as a snapshot.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Decide one round: who is served, on which channel, with which cuts, frequencies and powers.
+
+    Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
+    """
+    from fedfloor.api import round_to_plan
+    from fedfloor.console import print_json, print_plan
+    from fedfloor.planning import answer, export_snapshot
+
+    wanted = round_to_plan(source, index)
+    if export is not None:
+        export_snapshot(wanted, export)
+    decided = answer(wanted, policy, solver)
+    print_json(decided) if form is Format.JSON else print_plan(decided)
+
+
+@app.command()
+def tradeoff(
+    scenario: ScenarioArgument,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Rounds per V.")] = None,
+    seed: SeedOption = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Measure how delay and participation trade against each other over V, beside the bounds of Theorem 2.
+
+    Example:  fedfloor tradeoff paper-cifar10 --rounds 300
+    """
+    from dataclasses import asdict
+
+    from fedfloor import console
+    from fedfloor.api import load
+    from fedfloor.tradeoff import STEPS, measure
+
+    plant = load(scenario, overrides or (), seed=seed, rounds=rounds)
+    with console.progress("V", len(STEPS) * plant.rounds, quiet=quiet) as (bar, task):
+        points = measure(plant, on_round=lambda: bar.advance(task))
+    if form is Format.JSON:
+        console.print_json([asdict(point) for point in points])
+    else:
+        console.print_tradeoff(plant, points)
 
 
 def main() -> None:

@@ -6,13 +6,16 @@ __all__ = [
     "print_check",
     "print_json",
     "print_listing",
+    "print_plan",
     "print_profile",
     "print_simulation",
+    "print_tradeoff",
     "progress",
 ]
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -31,6 +34,7 @@ from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.plant import Scenario
 from fedfloor.summary import RunSummary
+from fedfloor.tradeoff import TradeoffPoint
 
 _ERR = Console(stderr=True, highlight=False, markup=False, emoji=False)
 #: a pipe or a file has no width of its own: tables keep their lines whole there
@@ -255,6 +259,54 @@ def print_profile(
             amount(entry["boundary_bytes_per_sample"], "B"),
         )
     _OUT.print(cuts)
+
+
+def print_plan(decided: Mapping[str, Any]) -> None:
+    """Who is served and how; then who is not, and why."""
+    served = [entry for entry in decided["gateways"] if entry["channel"] is not None]
+    solver = f", solver {decided['solver']}" if decided["solver"] else ""
+    gap = "" if decided["optimality_gap"] is None else f", at most {decided['optimality_gap']:.1e} from the optimum"
+    head = f"{decided['policy']}{solver}: {len(served)} of {len(decided['gateways'])} floors"
+    _OUT.print(f"{head}, delay {decided['delay_s']:.4g} s, objective {decided['objective']:.6g}{gap}", style="bold")
+    _OUT.print(f"solved in {amount(decided['solve_s'], 's')}")
+    table = _table(
+        "served", "floor", "channel", "delay", "download", "train", "upload", "power", "energy", "memory", "cuts"
+    )
+    for entry in served:
+        cuts = Counter(device["cut"] for device in entry["devices"])
+        shown = ", ".join(f"{cut}" if count == 1 else f"{cut} x{count}" for cut, count in sorted(cuts.items()))
+        times = (f"{entry[f'{part}_s']:.3g} s" for part in ("delay", "download", "train", "upload"))
+        power, energy = amount(entry["power_w"], "W"), amount(entry["energy_j"], "J")
+        memory = amount(entry["memory_bytes"], "B")
+        table.add_row(entry["name"], str(entry["channel"]), *times, power, energy, memory, shown)
+    _OUT.print(table)
+    devices = _table("devices", "floor", "device", "cut", "gateway clock", "energy", "memory", left=2)
+    rows = [(entry["name"], device) for entry in served for device in entry["devices"]]
+    for floor, device in rows[:40]:
+        clock, energy = amount(device["gateway_frequency_hz"], "Hz"), amount(device["energy_j"], "J")
+        devices.add_row(floor, device["name"], str(device["cut"]), clock, energy, amount(device["memory_bytes"], "B"))
+    _OUT.print(devices)
+    if len(rows) > 40:
+        _OUT.print(f"and {len(rows) - 40} more devices")
+    left_out = [entry for entry in decided["gateways"] if entry["channel"] is None]
+    for entry in left_out[:20]:
+        _OUT.print(f"{entry['name']}: {entry['reason']}")
+    if len(left_out) > 20:
+        _OUT.print(f"and {len(left_out) - 20} more floors left out")
+
+
+def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
+    """Delay and participation over V, with the bounds of Theorem 2."""
+    title = f"{scenario.name}, {scenario.rounds} rounds per V"
+    table = _table(title, "V", "mean delay", "bound", "shortfall", "bound")
+    for point in points:
+        delay_bound = "none" if point.delay_bound is None else f"{point.delay_bound:.4g} s"
+        shortfall_bound = "vacuous" if point.shortfall_bound is None else f"{point.shortfall_bound:.3f}"
+        row = (f"{point.mean_delay:.4g} s", delay_bound, f"{point.shortfall:.3f}", shortfall_bound)
+        table.add_row(f"{point.v:g}", *row)
+    _OUT.print(table)
+    note = "the best delay is that of the fastest run that met its rates"
+    _OUT.print(f"Bounds: Theorem 2 with the repairs of docs/paper_notes.md; {note}.")
 
 
 def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str]) -> None:

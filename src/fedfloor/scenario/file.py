@@ -270,7 +270,7 @@ class Participation(Section):
 class Policy(Section):
     """Who decides each round."""
 
-    name: Annotated[str, Field(min_length=1)] = "random"
+    name: Annotated[str, Field(min_length=1)] = "ddsra"
     """name of a policy, or `package.module:Class`"""
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """settings of the policy, as in {v = 1000.0}"""

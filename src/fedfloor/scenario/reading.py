@@ -4,7 +4,6 @@ __all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary"
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import date
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from fedfloor.errors import ScenarioError, advice_for
 from fedfloor.scenario.file import Model, ScenarioFile
+from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec
 
 
@@ -51,7 +51,7 @@ def parse(table: Mapping[str, Any], label: str) -> ScenarioFile:
     try:
         return ScenarioFile.model_validate(table)
     except ValidationError as error:
-        raise ScenarioError(_one_line(error, label)) from None
+        raise ScenarioError(one_line(error, label)) from None
 
 
 def parse_model(table: dict[str, Any], overrides: Sequence[str]) -> Model:
@@ -64,7 +64,7 @@ def parse_model(table: dict[str, Any], overrides: Sequence[str]) -> Model:
     try:
         return Model.model_validate(whole["model"])
     except ValidationError as error:
-        raise ScenarioError(_one_line(error, f"model {table['name']}")) from None
+        raise ScenarioError(one_line(error, f"model {table['name']}")) from None
 
 
 def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
@@ -72,7 +72,7 @@ def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
     try:
         return Model.model_validate({**dict(model), "layers": tuple(layers)})
     except ValidationError as error:
-        raise ScenarioError(_one_line(error, f"{label}: model {model.name}")) from None
+        raise ScenarioError(one_line(error, f"{label}: model {model.name}")) from None
 
 
 def starter() -> str:
@@ -153,59 +153,3 @@ def _forget_layers(path: str, table: dict[str, Any]) -> None:
     describes = path == "costs.width" or (path.startswith("model.") and not path.startswith("model.layers"))
     if isinstance(model, dict) and describes and not trained_only:
         model.pop("layers", None)
-
-
-def _one_line(error: ValidationError, label: str) -> str:
-    """The first finding, and how many more there are."""
-    findings = error.errors()
-    first = findings[0]
-    path = _path(first["loc"])
-    if first["type"] == "finding":
-        below, problem = first["ctx"]["below"], first["ctx"]["problem"]
-        path = f"{path}.{below}" if path and below else path or below
-    else:
-        problem = _in_words(first["type"], first["msg"], first.get("ctx", {}), first["input"])
-    more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
-    place = f"{label}: {path}: " if path else f"{label}: "
-    problem = problem.rstrip(".")
-    return f"{place}{problem}{'' if problem.endswith('?') else '.'}{more}"
-
-
-def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object) -> str:
-    """A finding of pydantic's in our form: what must be, what is, what to do."""
-    if kind == "missing":
-        return "is missing. Add it; `fedfloor schema` describes every key"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "too_short":
-        return "must not be empty. Add at least one entry"
-    got = "" if isinstance(value, dict) else f", got {str(value) if isinstance(value, date) else repr(value):.60}"
-    words = {
-        "string_pattern_mismatch": "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'",
-        "bool_type": "must be true or false",
-        "int_type": "must be a whole number",
-        "float_type": "must be a number",
-        "string_type": "must be a text in quotes",
-        "tuple_type": "must be a list",
-        "model_type": "must be a table",
-        "model_attributes_type": "must be a table",
-        "dict_type": "must be a table",
-    }
-    if kind in words:
-        return f"{words[kind]}{got}. `fedfloor schema` describes every key"
-    limits = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"),
-              "less_than_equal": ("le", "<=")}  # fmt: skip
-    if kind in limits:
-        name, sign = limits[kind]
-        return f"must be {sign} {context[name]:g}{got}"
-    if kind == "finite_number":
-        return f"must be finite{got}"
-    return f"{message[0].lower()}{message[1:]}{got}"
-
-
-def _path(location: Sequence[str | int]) -> str:
-    """`("floors", 0, "gateway")` as `floors[0].gateway`."""
-    path = ""
-    for step in location:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
-    return path

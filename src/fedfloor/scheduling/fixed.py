@@ -1,6 +1,6 @@
 """What the baselines share: floors chosen without looking at their means, channels by least total delay."""
 
-__all__ = ["on_best_channels"]
+__all__ = ["fixed_delays", "on_best_channels"]
 
 import numpy as np
 import numpy.typing as npt
@@ -9,18 +9,24 @@ from scipy.optimize import linear_sum_assignment
 from fedfloor.scheduling.figures import link_times, training_figures
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
 
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: [s] stands for a link that never delivers, so that the assignment stays solvable
 _NEVER = 1e12
 
 
-def on_best_channels(state: RoundState, picked: Ints) -> Decision:
-    """The picked floors on the channels with the least total delay under the fixed allocation (at most J floors)."""
+def fixed_delays(state: RoundState) -> Floats:
+    """Delay of every floor on every channel under the fixed allocation, (M, J) [s]."""
     allocation = fixed_allocation(state)
     links = link_times(state, allocation.power)
     training = training_figures(state, allocation.cut, allocation.frequency).time
-    delay = np.minimum(links.download + links.upload + training[:, None], _NEVER)  # (M, J)
+    return np.minimum(links.download + links.upload + training[:, None], _NEVER)
+
+
+def on_best_channels(state: RoundState, picked: Ints) -> Decision:
+    """The picked floors on the channels with the least total delay under the fixed allocation (at most J floors)."""
+    delay = fixed_delays(state)
     rows, columns = linear_sum_assignment(delay[picked])
     channel = np.full(state.plant.gateways.count, IDLE)
     channel[picked[rows]] = columns

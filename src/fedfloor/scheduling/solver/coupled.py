@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _NODES = 20_000  #: most nodes of one knapsack's search
-_SPLITS = 400  #: most halvings of T
+_SPLITS = 1_000  #: most halvings of T
 TOLERANCE = 1e-6  #: gap, relative to the delay, at which the search ends
 
 

@@ -1,6 +1,6 @@
 """The least delay of every floor on every channel, to the global optimum, and the allocation that attains it."""
 
-__all__ = ["ENUMERATED", "Delays", "FloorPlan", "least_delays", "plan_floor"]
+__all__ = ["ENUMERATED", "Delays", "exact_plan", "least_delays"]
 
 import math
 from dataclasses import dataclass
@@ -22,15 +22,14 @@ from fedfloor.scheduling.solver.floor import (
     fastest_time,
     pieces_of,
 )
-from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options, pack
+from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
 from fedfloor.scheduling.solver.slack import borders, convex_minimum, raised_level, relaxed_minimum
 from fedfloor.scheduling.solver.uplink import Link, upload_power
-from fedfloor.scheduling.state import RoundState
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ENUMERATED = 4096  #: so many combinations of cuts are all tried; more are searched
+ENUMERATED = 65_536  #: so many combinations of cuts are all tried; more are searched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,15 +38,6 @@ class Delays:
 
     best: Floats  #: (M, J) [s] attained
     bound: Floats  #: (M, J) [s] proven: nothing is faster
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FloorPlan:
-    """Allocation that attains a floor's least delay on a channel."""
-
-    cut: Ints  #: (n,)
-    frequency: Floats  #: (n,) [Hz]
-    power: float  #: [W]
 
 
 @compiled
@@ -128,11 +118,12 @@ def _all_delays(packed: Packed, download: Floats, best: Floats, bound: Floats) -
 
 
 @compiled
-def _plan(packed: Packed, m: int, j: int, choice: Ints, frequency: Floats, cut: Ints) -> float:
-    """Fill frequency and cut (n,) of a floor on a channel, and return its power."""
+def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> float:
+    """Fill cut and frequency (n,) of floor m on channel j at its least delay, and return its power [W]."""
     options, budget, link = floor_options(packed, m), floor_budget(packed, m), floor_link(packed, m, j)
     cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
     times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
+    choice = np.zeros(options.many.size, np.int64)
     value, time, _ = _least_delay(times, options, cheapest, quickest, budget, link, choice)
     used, idle = 0.0, -1
     a, w = np.empty(choice.size), np.empty(choice.size)
@@ -153,19 +144,8 @@ def _plan(packed: Packed, m: int, j: int, choice: Ints, frequency: Floats, cut: 
     return upload_power(value - time, link)
 
 
-def least_delays(state: RoundState) -> Delays:
-    """Least delays of a round, every floor on every channel."""
-    packed, download = pack(state)
+def least_delays(packed: Packed, download: Floats) -> Delays:
+    """Least delays of a round with download times (M, J) [s], every floor on every channel."""
     best, bound = np.empty_like(download), np.empty_like(download)
     _all_delays(packed, download, best, bound)
     return Delays(best, bound)
-
-
-def plan_floor(state: RoundState, m: int, j: int) -> FloorPlan:
-    """Allocation of floor m on channel j at its least delay."""
-    packed, _ = pack(state)
-    devices = int(packed.first[m + 1] - packed.first[m])
-    choice, cut = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
-    frequency = np.zeros(devices)
-    power = _plan(packed, m, j, choice, frequency, cut)
-    return FloorPlan(cut, frequency, float(min(power, packed.max_power[m])))

@@ -1,0 +1,65 @@
+"""What pydantic finds wrong, in our words: one line with the path, what must be, what is and what to do."""
+
+__all__ = ["one_line"]
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from pydantic import ValidationError
+
+
+def one_line(error: ValidationError, label: str) -> str:
+    """The first finding, and how many more there are."""
+    findings = error.errors()
+    first = findings[0]
+    path = _path(first["loc"])
+    if first["type"] == "finding":
+        below, problem = first["ctx"]["below"], first["ctx"]["problem"]
+        path = f"{path}.{below}" if path and below else path or below
+    else:
+        problem = _in_words(first["type"], first["msg"], first.get("ctx", {}), first["input"])
+    more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
+    place = f"{label}: {path}: " if path else f"{label}: "
+    problem = problem.rstrip(".")
+    return f"{place}{problem}{'' if problem.endswith('?') else '.'}{more}"
+
+
+def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object) -> str:
+    """A finding of pydantic's in our form: what must be, what is, what to do."""
+    if kind == "missing":
+        return "is missing. Add it; `fedfloor schema` describes every key"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "too_short":
+        return "must not be empty. Add at least one entry"
+    got = "" if isinstance(value, dict) else f", got {str(value) if isinstance(value, date) else repr(value):.60}"
+    words = {
+        "string_pattern_mismatch": "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'",
+        "bool_type": "must be true or false",
+        "int_type": "must be a whole number",
+        "float_type": "must be a number",
+        "string_type": "must be a text in quotes",
+        "tuple_type": "must be a list",
+        "model_type": "must be a table",
+        "model_attributes_type": "must be a table",
+        "dict_type": "must be a table",
+    }
+    if kind in words:
+        return f"{words[kind]}{got}. `fedfloor schema` describes every key"
+    limits = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"),
+              "less_than_equal": ("le", "<=")}  # fmt: skip
+    if kind in limits:
+        name, sign = limits[kind]
+        return f"must be {sign} {context[name]:g}{got}"
+    if kind == "finite_number":
+        return f"must be finite{got}"
+    return f"{message[0].lower()}{message[1:]}{got}"
+
+
+def _path(location: Sequence[str | int]) -> str:
+    """`("floors", 0, "gateway")` as `floors[0].gateway`."""
+    path = ""
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path

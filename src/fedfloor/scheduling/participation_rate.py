@@ -1,0 +1,26 @@
+"""The rate policy of Fig. 3: every floor as often as its target rate says."""
+
+__all__ = ["ParticipationRate"]
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedfloor.scheduling.fixed import on_best_channels
+from fedfloor.scheduling.state import Decision, RoundState
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipationRate:
+    """Floors drawn with their target rates as probabilities, fixed allocation (Sec. VII-B)."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        """Systematic sampling: one draw decides for all, so that the number picked hardly varies."""
+        floors, channels = state.gain_up.shape
+        rng = np.random.default_rng([state.seed, state.index, 3])
+        order = rng.permutation(floors)
+        rates = state.target_rate[order]
+        share = min(1.0, channels / rates.sum())  # rates that ask for more than all channels are scaled down
+        steps = np.floor(np.cumsum(rates * share) + rng.random())
+        picked = order[np.diff(steps, prepend=0.0) > 0]
+        return on_best_channels(state, np.sort(picked[:channels]))

@@ -1,0 +1,201 @@
+"""Algorithm 1 of the paper to the letter, with its repairs: block coordinate descent, then lambda and Hungarian.
+
+Cuts by bisection on the training delay, frequencies by bisection, power from its root; each block with the others
+fixed, and a block that finds nothing better leaves its variables as they are. It starts from equal frequencies, full
+power and the shallowest cuts, and ends when a pass changes the delay by less than 1e-9 or after 30 passes. What it does
+not find counts as infeasible, even where an allocation exists.
+"""
+
+__all__ = ["alternate", "descended_delays", "descended_plan"]
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import prange
+from scipy.optimize import linear_sum_assignment
+
+from fedfloor.scheduling.solver.assignment import Assignment
+from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
+from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
+from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
+from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
+from fedfloor.scheduling.state import IDLE
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_PASSES = 30
+_CHANGE = 1e-9
+_BISECTIONS = 60
+
+
+@compiled
+def _training_delay(options: Options, choice: Ints, frequency: Floats) -> float:
+    slowest = 0.0
+    for i in range(choice.size):
+        k = choice[i]
+        top = options.w[i, k] / frequency[i] if options.w[i, k] > 0.0 else 0.0
+        slowest = max(slowest, options.a[i, k] + top)
+    return slowest
+
+
+@compiled
+def _training_energy(options: Options, choice: Ints, frequency: Floats, capacitance: float) -> float:
+    total = 0.0
+    for i in range(choice.size):
+        total += capacitance * options.w[i, choice[i]] * frequency[i] ** 2
+    return total
+
+
+@compiled
+def _best_cuts(options: Options, budget: Budget, frequency: Floats, on_air: float, choice: Ints) -> None:
+    """Cuts by bisection on the delay, Eq. (21): the smallest of each admissible interval."""
+    low, high = math.inf, 0.0
+    for i in range(choice.size):
+        for k in range(options.many[i]):
+            delay = options.a[i, k] + (options.w[i, k] / frequency[i] if options.w[i, k] > 0.0 else 0.0)
+            low, high = min(low, delay), max(high, delay)
+    trial = np.zeros_like(choice)
+    for turn in range(_BISECTIONS):
+        middle = high if turn == 0 else 0.5 * (low + high)
+        admissible, space = True, 0.0
+        for i in range(choice.size):
+            trial[i] = -1
+            for k in range(options.many[i]):  # C5, C7', C9' are in the options; the delay is the last condition
+                delay = options.a[i, k] + (options.w[i, k] / frequency[i] if options.w[i, k] > 0.0 else 0.0)
+                if delay <= middle:
+                    trial[i] = k
+                    break
+            if trial[i] < 0:
+                admissible = False
+                break
+            space += options.g[i, trial[i]]
+        if admissible:
+            joules = _training_energy(options, trial, frequency, budget.capacitance) + on_air
+            admissible = space <= budget.memory * WITHIN and joules <= budget.energy * WITHIN  # C8', C10'
+        if admissible:
+            high = middle
+            choice[:] = trial
+        else:
+            low = middle
+        if turn > 0 and high - low <= 1e-12 * high:
+            break
+
+
+@compiled
+def _best_frequencies(options: Options, budget: Budget, choice: Ints, on_air: float, frequency: Floats) -> None:
+    """Frequencies by bisection on the delay, Eq. (22).
+
+    With no least frequency the paper's upper end is infinite: we double the present delay until it is feasible.
+    """
+    low, high, bracketed = 0.0, 0.0, False
+    for i in range(choice.size):
+        low = max(low, options.a[i, choice[i]])
+    high = max(_training_delay(options, choice, frequency), low)
+    trial = np.zeros_like(frequency)
+    for _ in range(2 * _BISECTIONS):
+        middle = 0.5 * (low + high) if bracketed else high
+        hertz = 0.0
+        for i in range(choice.size):
+            cycles, spare = options.w[i, choice[i]], middle - options.a[i, choice[i]]
+            trial[i] = 0.0 if cycles == 0.0 else cycles / spare if spare > 0.0 else math.inf
+            hertz += trial[i]
+        if 0.0 < hertz < budget.min_frequency:  # C6 from below: all run faster in proportion
+            for i in range(choice.size):
+                trial[i] *= budget.min_frequency / hertz
+            hertz = budget.min_frequency
+        joules = _training_energy(options, choice, trial, budget.capacitance) + on_air
+        if hertz <= budget.max_frequency * WITHIN and joules <= budget.energy * WITHIN:
+            high, bracketed = middle, True
+            frequency[:] = trial
+        elif bracketed:
+            low = middle
+        else:
+            low, high = high, 2.0 * high
+        if bracketed and high - low <= 1e-12 * high:
+            break
+
+
+@compiled
+def _descend(options: Options, budget: Budget, link: Link, choice: Ints, frequency: Floats) -> tuple[float, float]:
+    """Block coordinate descent for a floor on a channel: training and upload time, and the upload; inf if it fails."""
+    frequency[:] = budget.max_frequency / frequency.size
+    choice[:] = 0
+    if link.most_log <= 0.0:
+        return math.inf, math.inf
+    upload = link.scale / link.most_log
+    before = math.inf
+    for _ in range(_PASSES):
+        on_air = upload_power(upload, link) * upload
+        _best_cuts(options, budget, frequency, on_air, choice)
+        _best_frequencies(options, budget, choice, on_air, frequency)
+        spent = _training_energy(options, choice, frequency, budget.capacitance)
+        upload, _ = best_upload(budget.energy - spent, link)  # Eq. (24): as much power as the rest of the energy buys
+        if upload == math.inf:
+            return math.inf, math.inf
+        delay = _training_delay(options, choice, frequency) + upload
+        if abs(before - delay) <= _CHANGE * delay:
+            break
+        before = delay
+    space = 0.0
+    for i in range(choice.size):
+        space += options.g[i, choice[i]]
+    if space > budget.memory * WITHIN or frequency.sum() > budget.max_frequency * WITHIN:
+        return math.inf, math.inf
+    return delay, upload
+
+
+@compiled
+def _all_able(options: Options) -> bool:
+    return bool(np.all(options.many > 0))
+
+
+@compiled_parallel
+def descended_delays(packed: Packed, download: Floats, delay: Floats) -> None:
+    """Fill delay (M, J) [s] with what the descent attains, inf where it finds nothing."""
+    floors, channels = delay.shape
+    for m in prange(floors):
+        options, budget = floor_options(packed, m), floor_budget(packed, m)
+        choice, frequency = np.zeros(options.many.size, np.int64), np.zeros(options.many.size)
+        able = _all_able(options)
+        for j in range(channels):
+            delay[m, j] = math.inf
+            if able:
+                delay[m, j] = _descend(options, budget, floor_link(packed, m, j), choice, frequency)[0] + download[m, j]
+
+
+@compiled
+def descended_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> float:
+    """Fill cut and frequency (n,) of floor m on channel j, and return its power [W]."""
+    options, budget, link = floor_options(packed, m), floor_budget(packed, m), floor_link(packed, m, j)
+    choice = np.zeros(options.many.size, np.int64)
+    _, upload = _descend(options, budget, link, choice, frequency)
+    for i in range(choice.size):
+        cut[i] = options.cut[i, choice[i]]
+    return upload_power(upload, link)
+
+
+def alternate(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
+    """Hungarian assignment and lambda in turn, Eq. (27)-(31), from lambda = infinity."""
+    floors, _ = delay.shape
+    limit, served = math.inf, np.full(floors, IDLE)
+    huge = 1.0 + 2.0 * float(np.sum(np.abs(queue)))  # Psi: no sum of queues makes up for a forbidden pair
+    while True:
+        allowed = np.isfinite(delay) & (tradeoff * delay <= limit)
+        rows, columns = linear_sum_assignment(np.where(allowed, -queue[:, None], huge))
+        kept = allowed[rows, columns]
+        channel = np.full(floors, IDLE)
+        channel[rows[kept]] = columns[kept]
+        if not kept.any() or np.array_equal(channel, served):
+            break
+        served = channel
+        # Paper note: Eq. (31) prints lambda* without the factor V that C12 has.
+        limit = tradeoff * float(delay[rows[kept], columns[kept]].max())
+        if tradeoff == 0.0:
+            break
+    used = served != IDLE
+    if not used.any():
+        return Assignment(served, 0.0, 0.0)
+    slowest = float(delay[used, served[used]].max())
+    return Assignment(served, slowest, tradeoff * slowest - float(queue[used].sum()))

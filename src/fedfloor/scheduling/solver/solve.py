@@ -1,0 +1,70 @@
+"""One interface for both solvers: a round's state in, a decision with its objective and proven gap out."""
+
+__all__ = ["SOLVERS", "Solution", "solve"]
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.scheduling.solver.assignment import Assignment, assign
+from fedfloor.scheduling.solver.exact import exact_plan, least_delays
+from fedfloor.scheduling.solver.packing import Packed, pack
+from fedfloor.scheduling.solver.paper import alternate, descended_delays, descended_plan
+from fedfloor.scheduling.solver.reasons import reasons
+from fedfloor.scheduling.state import Allocation, Decision, RoundState
+
+Floats = npt.NDArray[np.float64]
+
+#: solvers by name, with one line each
+SOLVERS = MappingProxyType(
+    {"exact": "global optimum of the round with a proven gap", "paper": "Algorithm 1 of the paper with its repairs"}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """A round solved."""
+
+    decision: Decision
+    delay: float  #: [s] tau
+    objective: float  #: V tau - sum of the queues served; 0 if nobody is
+    gap: float | None  #: (objective - proven bound)/max(1, V tau); None where nothing is proven
+    reasons: tuple[str | None, ...]  #: (M,) why a floor is left out
+
+
+def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
+    """Decide a round: `exact` to the global optimum, `paper` by Algorithm 1."""
+    packed, download = pack(state)
+    if solver == "exact":
+        delays = least_delays(packed, download)
+        best = assign(delays.best, state.queue, tradeoff)
+        delay, gap = delays.best, _gap(best, delays.best, delays.bound, state.queue, tradeoff)
+    else:
+        delay = np.empty_like(download)
+        descended_delays(packed, download, delay)
+        best, gap = alternate(delay, state.queue, tradeoff), None
+    decision = Decision(channel=best.channel, allocation=_allocation(state, packed, best, solver))
+    return Solution(decision, best.delay, best.objective, gap, reasons(state, best.channel, delay, solver))
+
+
+def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff: float) -> float:
+    """How far the objective can be from the optimum at most, relative to the delay's share of it."""
+    finite = np.isfinite(delay)
+    if np.array_equal(delay[finite], bound[finite]):
+        return 0.0
+    proven = assign(bound, queue, tradeoff).objective
+    return max(0.0, (best.objective - proven) / max(1.0, tradeoff * best.delay))
+
+
+def _allocation(state: RoundState, packed: Packed, best: Assignment, solver: str) -> Allocation:
+    """Cuts, frequencies and powers of the floors served; those left out have the shallowest cut and nothing else."""
+    devices, floors = state.plant.devices.floor.size, state.plant.gateways.count
+    cut, frequency = np.full(devices, state.plant.workload.min_cut), np.zeros(devices)
+    power = np.zeros(floors)
+    plan = exact_plan if solver == "exact" else descended_plan
+    for m in np.flatnonzero(best.channel >= 0):
+        mine = slice(int(packed.first[m]), int(packed.first[m + 1]))
+        power[m] = min(plan(packed, int(m), int(best.channel[m]), cut[mine], frequency[mine]), packed.max_power[m])
+    return Allocation(cut, frequency, power)
