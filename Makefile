@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format wheel clean
+.PHONY: help demo test bench lint types format wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ types: $(VENV)/.dev ## mypy --strict
 format: $(VENV)/.dev ## rewrite the code in our format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## measure the solvers: one table of ratios
+	@$(BIN)/python -m benchmarks.bench
 
 wheel: $(VENV)/.dev ## build dist/*.whl
 	$(BIN)/python -m build --no-isolation

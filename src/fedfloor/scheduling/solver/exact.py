@@ -1,6 +1,6 @@
 """The least delay of every floor on every channel, to the global optimum, and the allocation that attains it."""
 
-__all__ = ["ENUMERATED", "Delays", "exact_plan", "least_delays"]
+__all__ = ["ENUMERATED", "SIDE_BY_SIDE", "Delays", "exact_plan", "least_delays"]
 
 import math
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from fedfloor.scheduling.solver.uplink import Link, upload_power
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+SIDE_BY_SIDE = 1_000  #: from so many floor-channel pairs on, waking a second core pays
 ENUMERATED = 65_536  #: so many combinations of cuts are all tried; more are searched
 
 
@@ -98,23 +99,34 @@ def _able(options: Options, budget: Budget) -> bool:
     return space <= budget.memory * WITHIN
 
 
+@compiled
+def _floor_delays(packed: Packed, m: int, download: Floats, best: Floats, bound: Floats) -> None:
+    """Fill row m of best and bound (M, J)."""
+    options, budget = floor_options(packed, m), floor_budget(packed, m)
+    best[m, :] = math.inf
+    bound[m, :] = math.inf
+    if not _able(options, budget):
+        return
+    cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
+    times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
+    choice = np.zeros(options.many.size, np.int64)
+    for j in range(best.shape[1]):
+        link = floor_link(packed, m, j)
+        value, _, proven = _least_delay(times, options, cheapest, quickest, budget, link, choice)
+        best[m, j] = value + download[m, j]
+        bound[m, j] = proven + download[m, j]
+
+
+@compiled
+def _delays_in_turn(packed: Packed, download: Floats, best: Floats, bound: Floats) -> None:
+    for m in range(best.shape[0]):
+        _floor_delays(packed, m, download, best, bound)
+
+
 @compiled_parallel
-def _all_delays(packed: Packed, download: Floats, best: Floats, bound: Floats) -> None:
-    floors, channels = best.shape
-    for m in prange(floors):
-        options, budget = floor_options(packed, m), floor_budget(packed, m)
-        best[m, :] = math.inf
-        bound[m, :] = math.inf
-        if not _able(options, budget):
-            continue
-        cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
-        times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
-        choice = np.zeros(options.many.size, np.int64)
-        for j in range(channels):
-            link = floor_link(packed, m, j)
-            value, _, proven = _least_delay(times, options, cheapest, quickest, budget, link, choice)
-            best[m, j] = value + download[m, j]
-            bound[m, j] = proven + download[m, j]
+def _delays_side_by_side(packed: Packed, download: Floats, best: Floats, bound: Floats) -> None:
+    for m in prange(best.shape[0]):
+        _floor_delays(packed, m, download, best, bound)
 
 
 @compiled
@@ -147,5 +159,6 @@ def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> 
 def least_delays(packed: Packed, download: Floats) -> Delays:
     """Least delays of a round with download times (M, J) [s], every floor on every channel."""
     best, bound = np.empty_like(download), np.empty_like(download)
-    _all_delays(packed, download, best, bound)
+    fill = _delays_side_by_side if best.size >= SIDE_BY_SIDE else _delays_in_turn
+    fill(packed, download, best, bound)
     return Delays(best, bound)

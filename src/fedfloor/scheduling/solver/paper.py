@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from fedfloor.scheduling.solver.assignment import Assignment
 from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
+from fedfloor.scheduling.solver.exact import SIDE_BY_SIDE
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
@@ -147,22 +148,35 @@ def _descend(options: Options, budget: Budget, link: Link, choice: Ints, frequen
 
 
 @compiled
-def _all_able(options: Options) -> bool:
-    return bool(np.all(options.many > 0))
+def _floor_delays(packed: Packed, m: int, download: Floats, delay: Floats) -> None:
+    """Fill row m of delay (M, J)."""
+    options, budget = floor_options(packed, m), floor_budget(packed, m)
+    choice, frequency = np.zeros(options.many.size, np.int64), np.zeros(options.many.size)
+    able = bool(np.all(options.many > 0))
+    for j in range(delay.shape[1]):
+        delay[m, j] = math.inf
+        if able:
+            delay[m, j] = _descend(options, budget, floor_link(packed, m, j), choice, frequency)[0] + download[m, j]
+
+
+@compiled
+def _delays_in_turn(packed: Packed, download: Floats, delay: Floats) -> None:
+    for m in range(delay.shape[0]):
+        _floor_delays(packed, m, download, delay)
 
 
 @compiled_parallel
-def descended_delays(packed: Packed, download: Floats, delay: Floats) -> None:
-    """Fill delay (M, J) [s] with what the descent attains, inf where it finds nothing."""
-    floors, channels = delay.shape
-    for m in prange(floors):
-        options, budget = floor_options(packed, m), floor_budget(packed, m)
-        choice, frequency = np.zeros(options.many.size, np.int64), np.zeros(options.many.size)
-        able = _all_able(options)
-        for j in range(channels):
-            delay[m, j] = math.inf
-            if able:
-                delay[m, j] = _descend(options, budget, floor_link(packed, m, j), choice, frequency)[0] + download[m, j]
+def _delays_side_by_side(packed: Packed, download: Floats, delay: Floats) -> None:
+    for m in prange(delay.shape[0]):
+        _floor_delays(packed, m, download, delay)
+
+
+def descended_delays(packed: Packed, download: Floats) -> Floats:
+    """What the descent attains with download times (M, J) [s], inf where it finds nothing, (M, J) [s]."""
+    delay = np.empty_like(download)
+    fill = _delays_side_by_side if delay.size >= SIDE_BY_SIDE else _delays_in_turn
+    fill(packed, download, delay)
+    return delay
 
 
 @compiled

@@ -42,8 +42,7 @@ def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution
         best = assign(delays.best, state.queue, tradeoff)
         delay, gap = delays.best, _gap(best, delays.best, delays.bound, state.queue, tradeoff)
     else:
-        delay = np.empty_like(download)
-        descended_delays(packed, download, delay)
+        delay = descended_delays(packed, download)
         best, gap = alternate(delay, state.queue, tradeoff), None
     decision = Decision(channel=best.channel, allocation=_allocation(state, packed, best, solver))
     return Solution(decision, best.delay, best.objective, gap, reasons(state, best.channel, delay, solver))
