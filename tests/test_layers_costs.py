@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from benchmarks.memory import allocator_peak
+from benchmarks.memory import allocator_peak, split_at
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -64,6 +64,19 @@ def test_exact_memory_is_near_the_allocators_peak(head: str, batch: int) -> None
     ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
     seen = allocator_peak(build_model(VGG[head]), (3, 32, 32), batch)
     assert ours == pytest.approx(seen, rel=MEMORY_MARGIN)
+
+
+@pytest.mark.parametrize("cut", [2, 4])
+def test_exact_memory_of_shallow_halves_is_within_a_quarter(cut: int) -> None:
+    network = build_model(VGG["linear"])
+    assert isinstance(network, nn.Sequential)
+    layers, batch = layers_of(VGG["linear"]), 20
+    costs = layer_costs(layers, "exact")
+    held = costs.fixed_bytes + batch * costs.sample_bytes
+    bottom, top = split_at(network, cut)
+    assert held[:cut].sum() == pytest.approx(allocator_peak(bottom, (3, 32, 32), batch), rel=0.25)
+    seen = allocator_peak(top, layers[cut].input, batch, error_down=True)
+    assert held[cut:].sum() == pytest.approx(seen, rel=0.25)
 
 
 def test_paper_totals_of_vgg11() -> None:  # Table II

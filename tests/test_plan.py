@@ -23,7 +23,8 @@ from fedfloor.tradeoff import STEPS, measure
 EXAMPLE: dict[str, Any] = {
     "tradeoff_v": 1000.0, "local_iterations": 5, "model_bits": 2.95e8, "min_cut": 0,
     "radio": {
-        "uplink_bandwidth_hz": 1e6, "downlink_bandwidth_hz": 2e7, "noise_w_per_hz": 3.98e-21, "base_station_power_w": 1.0,
+        "uplink_bandwidth_hz": 1e6, "downlink_bandwidth_hz": 2e7, "noise_w_per_hz": 3.98e-21,
+        "base_station_power_w": 1.0,
     },
     "layers": [{"name": "conv1", "flops_per_sample": 7.1e6, "fixed_bytes": 13824, "bytes_per_sample": 274432}],
     "gateways": [{
