@@ -1,9 +1,9 @@
 """The best fixed allocation of a scenario, for its [baseline]: `python -m benchmarks.baseline quick`.
 
-Tried under the policy `random`, over the grid below, on seeds that nothing else uses. Printed are the allocations that no
-other beats both in completed floor-rounds and in mean delay. Most completed alone would pick the slowest of them, which
-is a weak opponent in time; fastest alone one that hardly ever completes. The best one completes most floor-rounds per
-simulated second.
+Tried under the policy `random`, over the grid below, on seeds that nothing else uses. Printed are the allocations that
+no other beats both in completed floor-rounds and in mean delay. Most completed alone would pick the slowest of them,
+which is a weak opponent in time; fastest alone one that hardly ever completes. The best one completes most floor-rounds
+per simulated second.
 """
 
 import argparse

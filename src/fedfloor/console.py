@@ -87,7 +87,7 @@ def _table(title: str, *columns: str, left: int = 1) -> Table:
     """A table whose first columns are text and whose others are figures."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
-        table.add_column(name, justify="left" if index < left else "right")
+        table.add_column(name, justify="left" if index < left else "right", no_wrap=index < left)
     return table
 
 
@@ -312,25 +312,20 @@ def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
 def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str]) -> None:
     """Policies side by side, then participation per floor."""
     first = summaries[0]
+    wide = _OUT.width >= 110
+    extra = ("95th perc.", "clock", "time/round") if wide else ()
+    names = [summary.policy.removesuffix(",solver=exact") for summary in summaries]
     table = _table(
-        f"{first.rounds} rounds", "policy", "mean delay", "95th perc.", "clock", "energy/round", "completed", "failed",
-        "shortfall", "time/round",
-    )  # fmt: skip
-    for summary, seconds in zip(summaries, solve_times, strict=True):
+        f"{first.rounds} rounds", "policy", "mean delay", "energy/round", "completed", "failed", "shortfall", *extra
+    )
+    for name, summary, seconds in zip(names, summaries, solve_times, strict=True):
         failed = ", ".join(f"{count} {cause}" for cause, count in sorted(summary.failures.items()))
-        table.add_row(
-            summary.policy,
-            f"{summary.mean_delay:.3g} s",
-            f"{summary.p95_delay:.3g} s",
-            f"{summary.clock:.4g} s",
-            amount(summary.mean_energy, "J"),
-            str(summary.completed),
-            failed or "none",
-            f"{summary.shortfall:.3f}",
-            amount(seconds, "s"),
-        )
+        more = (f"{summary.p95_delay:.3g} s", f"{summary.clock:.4g} s", amount(seconds, "s")) if wide else ()
+        energy = amount(summary.mean_energy, "J")
+        completed, shortfall = str(summary.completed), f"{summary.shortfall:.3f}"
+        table.add_row(name, f"{summary.mean_delay:.3g} s", energy, completed, failed or "none", shortfall, *more)
     _OUT.print(table)
-    floors = _table("participation per floor", "floor", "target", *(summary.policy for summary in summaries))
+    floors = _table("participation per floor", "floor", "target", *names)
     for index, floor in enumerate(first.floors[:30]):
         floors.add_row(
             floor.name,
