@@ -261,13 +261,14 @@ def plan(
     Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
     """
     from fedfloor.api import round_to_plan
-    from fedfloor.console import print_json, print_plan
+    from fedfloor.console import print_json, print_plan, working
     from fedfloor.planning import answer, export_snapshot
 
     wanted = round_to_plan(source, index)
     if export is not None:
         export_snapshot(wanted, export)
-    decided = answer(wanted, policy, solver)
+    with working():
+        decided = answer(wanted, policy, solver)
     print_json(decided) if form is Format.JSON else print_plan(decided)
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "print_simulation",
     "print_tradeoff",
     "progress",
+    "working",
 ]
 
 import json
@@ -41,6 +42,8 @@ _ERR = Console(stderr=True, highlight=False, markup=False, emoji=False)
 _OUT = Console(
     highlight=False, markup=False, emoji=False, width=None if sys.stdout is not None and sys.stdout.isatty() else 160
 )
+
+_FIRST_TIME = "the first time the solver is compiled, up to a minute"
 
 _PREFIXES = (
     (1e15, "P"),
@@ -105,7 +108,17 @@ def progress(label: str, total: int, *, quiet: bool) -> Iterator[tuple[Progress,
         disable=quiet or not _ERR.is_terminal,
     )
     with bar:
-        yield bar, bar.add_task(label, total=total, note="")
+        yield bar, bar.add_task(label, total=total, note=_FIRST_TIME)
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """A turning sign on standard error while a single decision is made; none when nobody looks."""
+    if not _ERR.is_terminal:
+        yield
+        return
+    with _ERR.status(f"deciding; {_FIRST_TIME}"):
+        yield
 
 
 def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
@@ -269,16 +282,15 @@ def print_plan(decided: Mapping[str, Any]) -> None:
     head = f"{decided['policy']}{solver}: {len(served)} of {len(decided['gateways'])} floors"
     _OUT.print(f"{head}, delay {decided['delay_s']:.4g} s, objective {decided['objective']:.6g}{gap}", style="bold")
     _OUT.print(f"solved in {amount(decided['solve_s'], 's')}")
-    table = _table(
-        "served", "floor", "channel", "delay", "download", "train", "upload", "power", "energy", "memory", "cuts"
-    )
+    parts = ("delay", "download", "train", "upload") if _OUT.width >= 100 else ("delay", "train", "upload")
+    more = ("energy", "memory") if _OUT.width >= 100 else ()
+    table = _table("served", "floor", "channel", *parts, "power", *more, "cuts")
     for entry in served:
         cuts = Counter(device["cut"] for device in entry["devices"])
         shown = ", ".join(f"{cut}" if count == 1 else f"{cut} x{count}" for cut, count in sorted(cuts.items()))
-        times = (f"{entry[f'{part}_s']:.3g} s" for part in ("delay", "download", "train", "upload"))
-        power, energy = amount(entry["power_w"], "W"), amount(entry["energy_j"], "J")
-        memory = amount(entry["memory_bytes"], "B")
-        table.add_row(entry["name"], str(entry["channel"]), *times, power, energy, memory, shown)
+        times = (f"{entry[f'{part}_s']:.3g} s" for part in parts)
+        needs = (amount(entry["energy_j"], "J"), amount(entry["memory_bytes"], "B")) if more else ()
+        table.add_row(entry["name"], str(entry["channel"]), *times, amount(entry["power_w"], "W"), *needs, shown)
     _OUT.print(table)
     devices = _table("devices", "floor", "device", "cut", "gateway clock", "energy", "memory", left=2)
     rows = [(entry["name"], device) for entry in served for device in entry["devices"]]
