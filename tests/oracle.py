@@ -216,10 +216,10 @@ def broken_constraints(state: RoundState, solution: Solution) -> list[str]:
                 broken.append(f"C9: {device.names[n]} spends {joules}")
         band, bits = plant.band, work.model_bits
         heard = band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, j]
-        upload = bits / (band.uplink_bandwidth * math.log2(1 + power[m] * weather.uplink_gain[m, j] / heard))
+        upload = bits * math.log(2) / (band.uplink_bandwidth * math.log1p(power[m] * weather.uplink_gain[m, j] / heard))
         at_gateway = band.downlink_bandwidth * band.noise_density + weather.downlink_interference[m, j]
         ratio = band.base_station_power * weather.downlink_gain[m, j] / at_gateway
-        download = bits / (band.downlink_bandwidth * math.log2(1 + ratio))
+        download = bits * math.log(2) / (band.downlink_bandwidth * math.log1p(ratio))
         energy += power[m] * upload
         slowest = max(slowest, download + training + upload)
         for label, amount, most in (

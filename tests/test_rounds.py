@@ -1,6 +1,7 @@
 """The loop, the simulated plant, the baselines and the log they leave."""
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from fedfloor.api import prepare, resolve, run_folders
 from fedfloor.errors import PolicyError, RunLogError
 from fedfloor.rounds import next_queue, run_rounds
 from fedfloor.scheduling.checking import check_decision
+from fedfloor.scheduling.fixed import fixed_delays
 from fedfloor.scheduling.registry import make_policy, parse_policy, policy_summaries
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
 from fedfloor.simulation import SimulatedPlant, simulated_rates
@@ -253,6 +255,38 @@ def test_policy_specs_read_as_written() -> None:
     assert (str(spec), spec.slug) == ("ddsra:v=1000,solver=exact,fast=true", "ddsra-v1000-exact-fasttrue")
     assert parse_policy("a.b:C:x=1").name == "a.b:C"
     assert parse_policy("mine:Nearest").name == "mine:Nearest"
+
+
+def test_a_policy_keeps_every_digit_of_its_settings() -> None:
+    spec, policy = make_policy(parse_policy("ddsra:v=0.123456789"))
+    again = make_policy(parse_policy(str(spec)))[1]
+    assert again == policy
+
+
+def test_delay_driven_minimises_the_delay_of_the_round() -> None:
+    for index in range(30):
+        plant = fedfloor.load("paper-cifar10", seed=index)
+        state = SimulatedPlant(plant, simulated_rates(plant)).observe()
+        delay, chosen = fixed_delays(state), make_policy(parse_policy("delay_driven"))[1].schedule(state).channel
+        best = min(
+            max(delay[m, j] for m, j in zip(group, places, strict=True))
+            for group in itertools.combinations(range(6), 3)
+            for places in itertools.permutations(range(3))
+        )
+        assert max(delay[m, chosen[m]] for m in np.flatnonzero(chosen >= 0)) == pytest.approx(best)
+
+
+def test_participation_draws_floors_at_their_rates() -> None:
+    summary = summarise(fedfloor.simulate("paper-cifar10", "participation", rounds=1500).records)
+    assert [floor.selected_rate for floor in summary.floors] == pytest.approx(
+        [0.9, 0.5, 0.5, 0.37, 0.37, 0.36], abs=0.04
+    )
+
+
+def test_loss_driven_takes_new_floors_and_then_the_lowest_loss() -> None:
+    state = dataclasses.replace(observed(), last_loss=np.array([0.9, 0.1, np.nan, 0.5, 0.2, 0.8]))
+    chosen = make_policy(parse_policy("loss_driven"))[1].schedule(state).channel
+    assert np.flatnonzero(chosen >= 0).tolist() == [1, 2, 4]
 
 
 def test_rates_for_simulations_come_from_the_scenario() -> None:

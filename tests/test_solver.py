@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 import fedfloor
 from fedfloor.costs.plant import Gateways
+from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.ddsra import Ddsra
 from fedfloor.scheduling.solver.assignment import assign
 from fedfloor.scheduling.solver.coupled import searched_minimum
@@ -60,6 +61,34 @@ def test_every_answer_keeps_every_constraint(solver: str, preset: str) -> None:
     for seed in range(12):
         state = paper_state(seed, preset=preset)
         assert broken_constraints(state, solve(state, 1.0, solver)) == []
+
+
+@pytest.mark.parametrize("solver", ["exact", "paper"])
+def test_answers_to_odd_rounds_keep_every_constraint(solver: str) -> None:
+    for seed in range(1000, 1300):
+        rng = np.random.default_rng(seed)
+        state = random_round(rng)
+        work = state.plant.workload
+        if seed % 3 == 0:  # next to nothing in the last layer
+            flop = np.diff(work.flop_below)
+            flop[-1] = 10 ** rng.uniform(0, 4)
+            below = np.concatenate([[0.0], np.cumsum(flop)])
+            state = dataclasses.replace(
+                state, plant=dataclasses.replace(state.plant, workload=dataclasses.replace(work, flop_below=below))
+            )
+        if seed % 5 == 0:  # a base station next door
+            gain = np.minimum(state.weather.uplink_gain * 1e6, 1.0)
+            state = dataclasses.replace(state, weather=dataclasses.replace(state.weather, uplink_gain=gain))
+        found = solve(state, 1.0, solver)
+        assert broken_constraints(state, found) == [], seed
+        check_decision(state, found.decision)
+
+
+def test_compiled_code_is_kept_by_the_state_of_its_sources() -> None:
+    from fedfloor.scheduling.solver import compiling
+
+    assert "solver-" in compiling._FOLDER
+    assert compiling._cache_folder() == compiling._FOLDER
 
 
 def test_exact_is_never_behind_the_papers_algorithm() -> None:

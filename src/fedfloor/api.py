@@ -205,6 +205,8 @@ def plan(
 
 def round_to_plan(source: str | Path | dict[str, Any], index: int | None) -> RoundToPlan:
     """The round of a snapshot, or the logged round of a run folder."""
+    if not isinstance(source, str | Path | dict):
+        raise SnapshotError(f"snapshot: must be a path or its data, got a {type(source).__name__}")
     if isinstance(source, dict):
         return of_snapshot(parse_snapshot(source, "snapshot"))
     path = Path(source)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError
+from fedfloor.rounds import decide
 from fedfloor.runlog import SCENARIO, read_records
 from fedfloor.scenario import build, read
 from fedfloor.scheduling.checking import check_decision
@@ -48,7 +49,7 @@ def from_run(folder: Path, index: int) -> RoundToPlan:
     plant = SimulatedPlant(scenario, np.array([entry["target_rate"] for entry in gateways]))
     plant.index, plant.queue = index, np.array([entry["queue"] for entry in gateways])
     spec = parse_policy(records[index]["policy"])
-    v = dict(spec.settings).get("v", 0.0)
+    v = dict(spec.settings).get("v", Ddsra().v)
     return RoundToPlan(plant.observe(), float(v), spec)
 
 
@@ -64,7 +65,7 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
         solution = scheduler.solution(state)
         decision, reasons, gap, tradeoff = solution.decision, solution.reasons, solution.gap, float(scheduler.v)
     else:
-        decision = scheduler.schedule(state)
+        decision = decide(scheduler, state)
     seconds = time.perf_counter() - begun
     check_decision(state, decision)
     allocation = decision.allocation or fixed_allocation(state)
@@ -73,7 +74,7 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
     return {
         "policy": spec.name,
         "solver": getattr(scheduler, "solver", None),
-        "objective": tradeoff * delay - float(state.queue[decision.selected].sum()),
+        "objective": (tradeoff * delay if tradeoff else 0.0) - float(state.queue[decision.selected].sum()),
         "delay_s": delay,
         "solve_s": seconds,
         "optimality_gap": gap,
@@ -107,6 +108,8 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
 
 def _spec(wanted: RoundToPlan, policy: str | None, solver: str | None) -> PolicySpec:
     """The policy to plan with: what is asked for, completed by what the round says."""
+    if policy is not None and not isinstance(policy, str):
+        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
     spec = parse_policy(policy) if policy is not None else wanted.policy
     settings = dict(spec.settings)
     if spec.name == "ddsra" and "v" not in settings:

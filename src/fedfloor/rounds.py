@@ -1,6 +1,6 @@
 """The one loop: observe, schedule, execute, record; it cannot tell which plant it drives."""
 
-__all__ = ["Outcome", "PlantDriver", "RoundRecord", "next_queue", "run_rounds"]
+__all__ = ["Outcome", "PlantDriver", "RoundRecord", "decide", "next_queue", "run_rounds"]
 
 import time
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def run_rounds(plant: PlantDriver, scheduler: Scheduler, rounds: int, *, clock: 
     for _ in range(rounds):
         state = plant.observe()
         begun = time.perf_counter()
-        decision = _decide(scheduler, state)
+        decision = decide(scheduler, state)
         took = time.perf_counter() - begun
         outcome = plant.execute(decision)
         plant.settle(next_queue(state.queue, outcome.completed, state.target_rate))
@@ -80,7 +80,7 @@ def run_rounds(plant: PlantDriver, scheduler: Scheduler, rounds: int, *, clock: 
         yield RoundRecord(state, decision, outcome, delay, clock, took)
 
 
-def _decide(scheduler: Scheduler, state: RoundState) -> Decision:
+def decide(scheduler: Scheduler, state: RoundState) -> Decision:
     """The policy's decision, checked; what goes wrong in a user's policy is named with its place."""
     try:
         decision = scheduler.schedule(state)

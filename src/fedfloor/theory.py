@@ -20,12 +20,20 @@ def utility_gap(rates: Floats, tradeoff: float) -> float:
     return drift_constant(rates) / tradeoff if tradeoff > 0.0 else math.inf
 
 
-def participation_gap(rates: Floats, tradeoff: float, rounds: int, *, best_delay: float, least_delay: float) -> float:
-    """Theorem 2: no floor stays below its rate by more than this after so many rounds that start with empty queues.
+def participation_gap(
+    rates: Floats,
+    tradeoff: float,
+    rounds: int,
+    *,
+    best_delay: float,
+    least_delay: float,
+    first_queue: Floats | float = 0.0,
+) -> float:
+    """Theorem 2: no floor stays below its rate by more than this after so many rounds from the first queues (M,).
 
     best_delay [s] is the mean delay of a policy that meets the rates, least_delay [s] a lower bound on the mean delay.
     A bound that reaches the largest rate says nothing: it is vacuous.
     """
     # Paper note: the proof loses the 2 of the Lyapunov function's 1/2.
     spread = drift_constant(rates) + tradeoff * max(best_delay - least_delay, 0.0)
-    return math.sqrt(2.0 * spread / rounds)
+    return math.sqrt(2.0 * spread / rounds + float(np.sum(np.square(first_queue))) / rounds**2)

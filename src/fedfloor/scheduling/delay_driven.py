@@ -18,4 +18,4 @@ class DelayDriven:
     def schedule(self, state: RoundState) -> Decision:
         """Pick the floors whose slowest is fastest."""
         fastest = assign(fixed_delays(state), np.zeros(state.queue.size), 1.0)
-        return on_best_channels(state, np.flatnonzero(fastest.channel >= 0))
+        return on_best_channels(state, np.flatnonzero(fastest.channel >= 0), within=fastest.delay)

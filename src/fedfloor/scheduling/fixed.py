@@ -24,10 +24,13 @@ def fixed_delays(state: RoundState) -> Floats:
     return np.minimum(links.download + links.upload + training[:, None], _NEVER)
 
 
-def on_best_channels(state: RoundState, picked: Ints) -> Decision:
-    """The picked floors on the channels with the least total delay under the fixed allocation (at most J floors)."""
+def on_best_channels(state: RoundState, picked: Ints, *, within: float = np.inf) -> Decision:
+    """The picked floors (at most J) on the channels with the least total delay under the fixed allocation.
+
+    `within` [s] forbids links slower than that, as far as the floors can do without them.
+    """
     delay = fixed_delays(state)
-    rows, columns = linear_sum_assignment(delay[picked])
+    rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER)[picked])
     channel = np.full(state.plant.gateways.count, IDLE)
     channel[picked[rows]] = columns
     return Decision(channel=channel)

@@ -122,4 +122,7 @@ def _value(text: str) -> Setting:
 
 
 def _shown(value: Setting) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    """A setting as it is written; floats keep every digit, so that a log repeats its run."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -81,7 +81,7 @@ class SnapshotGateway(Section):
     max_power_w: PositiveReal
     queue: Amount
     last_loss: Amount | None = None
-    target_rate: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.0
+    target_rate: Annotated[float, Strict(), Field(ge=0, le=1)] | None = None  #: uniform if not given
     uplink_gain: Amounts
     downlink_gain: Amounts
     uplink_interference_w: Amounts
@@ -122,6 +122,8 @@ class Snapshot(Section):
         for key, cut in (("min_cut", self.min_cut), ("baseline.cut", self.baseline.cut if self.baseline else 0)):
             if cut > len(self.layers):
                 raise finding(f"must be <= {len(self.layers)}, the number of layers, got {cut}", below=key)
+        if self.baseline and self.baseline.cut < self.min_cut:
+            raise finding(f"must be >= min_cut = {self.min_cut}, got {self.baseline.cut}", below="baseline.cut")
         channels = len(self.gateways[0].uplink_gain)
         seen: set[str] = set()
         for m, gateway in enumerate(self.gateways):
@@ -183,6 +185,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
     def layer(key: str) -> Floats:
         return np.array([getattr(entry, key) for entry in snapshot.layers], dtype=float)
 
+    uniform = min(len(gateways[0].uplink_gain) / len(gateways), 1.0)
     return RoundState(
         index=snapshot.round,
         seed=snapshot.seed,
@@ -229,7 +232,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
             device_energy=device("energy_j"),
         ),
         queue=gateway("queue"),
-        target_rate=gateway("target_rate"),
+        target_rate=np.array([uniform if entry.target_rate is None else entry.target_rate for entry in gateways]),
         last_loss=np.array([np.nan if entry.last_loss is None else entry.last_loss for entry in gateways]),
         baseline=snapshot.baseline or Baseline(cut=snapshot.min_cut, frequency_share=1.0),
     )

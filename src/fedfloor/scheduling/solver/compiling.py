@@ -1,20 +1,58 @@
-"""How numeric loops are compiled: ahead of their first use, kept on disk for the next process."""
+"""How numeric loops are compiled: once for each state of these sources, then kept on disk for later processes.
+
+Numba stamps cached code with the file of the cached function alone, so a change in a function it calls would go
+unnoticed. The cache folder therefore carries a digest of all files beside this one.
+"""
 
 __all__ = ["compiled", "compiled_parallel"]
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numba
 from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_CONFIG: Any = numba.config
+
+
+def _cache_folder() -> str:
+    """A folder for this state of the sources: in NUMBA_CACHE_DIR, the user's cache, or where temporary files go."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    home = os.environ.get("XDG_CACHE_HOME") or (f"{os.environ['HOME']}/.cache" if os.environ.get("HOME") else "")
+    for base in (_CONFIG.CACHE_DIR, home, tempfile.gettempdir()):
+        folder = Path(base) / "fedfloor" / f"solver-{digest}" if base else None
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                if os.access(folder, os.W_OK):
+                    return str(folder)
+        except OSError:
+            continue
+    return ""
+
+
+_FOLDER = _cache_folder()
 
 
 def compiled(function: Function) -> Function:
     """A function for one core; division by zero gives inf, as in NumPy."""
-    return cast("Function", njit(cache=True, error_model="numpy")(function))
+    return _cached(function, parallel=False)
 
 
 def compiled_parallel(function: Function) -> Function:
     """A function whose `prange` loops use all cores."""
-    return cast("Function", njit(cache=True, error_model="numpy", parallel=True)(function))
+    return _cached(function, parallel=True)
+
+
+def _cached(function: Function, *, parallel: bool) -> Function:
+    before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, _FOLDER
+    try:
+        return cast("Function", njit(cache=bool(_FOLDER), error_model="numpy", parallel=parallel)(function))
+    finally:
+        _CONFIG.CACHE_DIR = before

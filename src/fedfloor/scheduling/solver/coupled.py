@@ -20,7 +20,7 @@ from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_NODES = 20_000  #: most nodes of one knapsack's search
+_NODES = 50_000  #: most nodes of one knapsack's search
 _SPLITS = 1_000  #: most halvings of T
 TOLERANCE = 1e-6  #: gap, relative to the delay, at which the search ends
 
@@ -192,13 +192,12 @@ def _improve(choice: Ints, cost: Floats, space: Floats, rate: Floats, many: Ints
 
 
 @compiled
-def knapsack(time: float, options: Options, budget: Budget, choice: Ints) -> tuple[float, float]:
-    """Bounds on the least training energy E*(T) [J] within memory and frequency: proven, and that of `choice`."""
+def _needs_at(time: float, options: Options, budget: Budget) -> tuple[Floats, Floats, Floats]:
+    """Energy [J] of every option at a time, and its space and rate in units of their limits; (n, L+1) each."""
     count, width = options.a.shape
-    many = options.many
     cost, space, rate = np.full((count, width), math.inf), np.zeros((count, width)), np.zeros((count, width))
     for i in range(count):
-        for k in range(many[i]):
+        for k in range(options.many[i]):
             cycles, spare = options.w[i, k], time - options.a[i, k]
             space[i, k] = options.g[i, k] / budget.memory
             if cycles == 0.0:
@@ -208,7 +207,15 @@ def knapsack(time: float, options: Options, budget: Budget, choice: Ints) -> tup
                 hertz = cycles / spare
                 rate[i, k] = hertz / budget.max_frequency
                 cost[i, k] = budget.capacitance * cycles * hertz * hertz
-    trial = np.zeros(count, np.int64)
+    return cost, space, rate
+
+
+@compiled
+def knapsack(time: float, options: Options, budget: Budget, choice: Ints) -> tuple[float, float]:
+    """Bounds on the least training energy E*(T) [J] within memory and frequency: proven, and that of `choice`."""
+    cost, space, rate = _needs_at(time, options, budget)
+    many = options.many
+    trial = np.zeros(many.size, np.int64)
     nu = 0.0
     mu, bound, rates = _best_mu(nu, cost, space, rate, many, choice, trial)
     if math.isinf(bound):
@@ -220,9 +227,10 @@ def knapsack(time: float, options: Options, budget: Budget, choice: Ints) -> tup
         low, high = 0.0, 1e-9
         while high < 1e30:
             mu, value, rates = _best_mu(high, cost, space, rate, many, choice, trial)
+            if value > bound:
+                bound, nu = value, high
             if rates <= 1.0:
                 break
-            bound = max(bound, value)
             low, high = high, high * 8.0
         for _ in range(40):
             middle = 0.5 * (low + high)
@@ -241,12 +249,29 @@ def knapsack(time: float, options: Options, budget: Budget, choice: Ints) -> tup
     if best < math.inf:
         _improve(best_choice, cost, space, rate, many)
         best = _cost_if_fits(best_choice, cost, space, rate)
-    if best - bound > 1e-9 * best:
-        best, finished = _branch(cost, space, rate, many, mu, nu, best, best_choice)
+    if best == math.inf or best - bound > 1e-9 * best:
+        # More energy than there is helps nobody: what costs more counts as not to be had.
+        limit = min(best, budget.energy * WITHIN)
+        cheapest, finished = _branch(cost, space, rate, many, mu, nu, limit, best_choice)
+        best = min(best, cheapest) if cheapest < limit else best
         if finished:
-            bound = best
+            bound = max(bound, min(best, limit))
     choice[:] = best_choice
     return min(bound, best), best
+
+
+@compiled
+def _ranked(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints) -> tuple[Ints, Ints, Floats]:
+    """Order to branch in: devices whose second choice costs most first, options by price; and the prices."""
+    price, rank = np.full(cost.shape, math.inf), np.zeros(cost.shape, np.int64)
+    regret = np.zeros(many.size)
+    for i in range(many.size):
+        for k in range(many[i]):
+            price[i, k] = cost[i, k] + mu * space[i, k] + nu * rate[i, k]
+        rank[i] = np.argsort(price[i])
+        if many[i] > 1 and price[i, rank[i, 0]] < math.inf:
+            regret[i] = price[i, rank[i, 1]] - price[i, rank[i, 0]]
+    return np.argsort(-regret), rank, price
 
 
 @compiled
@@ -255,12 +280,16 @@ def _branch(
 ) -> tuple[float, bool]:
     """Depth-first search with the prices' bound; (least cost found, whether the search was complete)."""
     count = many.size
-    rest = np.zeros(count + 1)
-    for i in range(count - 1, -1, -1):
-        least = math.inf
+    order, rank, price = _ranked(mu, nu, cost, space, rate, many)
+    rest, least_space, least_rate = np.zeros(count + 1), np.zeros(count + 1), np.zeros(count + 1)
+    for depth in range(count - 1, -1, -1):
+        i = order[depth]
+        smallest, slowest = math.inf, math.inf
         for k in range(many[i]):
-            least = min(least, cost[i, k] + mu * space[i, k] + nu * rate[i, k])
-        rest[i] = rest[i + 1] + least
+            if cost[i, k] < math.inf:
+                smallest, slowest = min(smallest, space[i, k]), min(slowest, rate[i, k])
+        rest[depth] = rest[depth + 1] + price[i, rank[i, 0]]
+        least_space[depth], least_rate[depth] = least_space[depth + 1] + smallest, least_rate[depth + 1] + slowest
     pick = np.full(count, -1, np.int64)
     costs, spaces, rates = np.zeros(count + 1), np.zeros(count + 1), np.zeros(count + 1)
     depth, nodes = 0, 0
@@ -268,25 +297,52 @@ def _branch(
         if depth == count:
             if costs[count] < best:
                 best = costs[count]
-                best_choice[:] = pick
+                for level in range(count):
+                    best_choice[order[level]] = rank[order[level], pick[level]]
             depth -= 1
             continue
+        i = order[depth]
         pick[depth] += 1
-        k = pick[depth]
-        if k >= many[depth]:
-            pick[depth] = -1
-            depth -= 1
-            continue
-        nodes += 1
-        if nodes > _NODES:
-            return best, False
-        total = costs[depth] + cost[depth, k]
-        filled, busy = spaces[depth] + space[depth, k], rates[depth] + rate[depth, k]
-        lowest = total + rest[depth + 1] - mu * (1.0 - filled) - nu * (1.0 - busy)
-        if filled <= WITHIN and busy <= WITHIN and lowest < best * (1.0 - 1e-12):
-            depth += 1
-            costs[depth], spaces[depth], rates[depth] = total, filled, busy
+        if pick[depth] < many[i]:
+            k = rank[i, pick[depth]]
+            spent = costs[depth] + mu * spaces[depth] + nu * rates[depth]
+            if spent + price[i, k] + rest[depth + 1] - mu - nu < best * (1.0 - 1e-12):
+                nodes += 1
+                if nodes > _NODES:
+                    return best, False
+                filled, busy = spaces[depth] + space[i, k], rates[depth] + rate[i, k]
+                if filled + least_space[depth + 1] <= WITHIN and busy + least_rate[depth + 1] <= WITHIN:
+                    depth += 1
+                    costs[depth], spaces[depth], rates[depth] = costs[depth - 1] + cost[i, k], filled, busy
+                continue
+        pick[depth] = -1  # no option is left, or the rest only costs more
+        depth -= 1
     return best, True
+
+
+@compiled
+def _least_rate(time: float, options: Options, budget: Budget, choice: Ints) -> float:
+    """Proven lower bound on the frequency, in units of its limit, that fits the memory at a time; fills `choice`.
+
+    Above 1 no training ends by then, however much energy there is. inf: nothing fits the memory.
+    """
+    cost, space, rate = _needs_at(time, options, budget)
+    none = np.zeros_like(rate)
+    for i in range(choice.size):
+        for k in range(options.many[i]):
+            if cost[i, k] == math.inf:
+                rate[i, k] = math.inf
+    trial = np.zeros(choice.size, np.int64)
+    mu, bound, _ = _best_mu(0.0, rate, space, none, options.many, choice, trial)
+    if math.isinf(bound):
+        return math.inf
+    _improve(choice, rate, space, none, options.many)
+    attained = _cost_if_fits(choice, rate, space, none)
+    if attained - bound > 1e-9 * attained:
+        least, finished = _branch(rate, space, none, options.many, mu, 0.0, attained, choice)
+        if finished:
+            bound = least
+    return bound
 
 
 @compiled
@@ -316,13 +372,20 @@ def searched_minimum(
         middle = 0.5 * (low + high)
         if inherited >= best * (1.0 - TOLERANCE) or not low < middle < high:
             break
-        below, above = knapsack(middle, options, budget, choice)
-        if above < math.inf:
+        needed, upload = _least_rate(middle, options, budget, choice), math.inf
+        if needed < math.inf:
             value, at = _choice_minimum(choice, options, budget, link, best, a, w)
             if value < best:
                 best, best_at = value, at
                 best_choice[:] = choice
-        upload, _ = best_upload(budget.energy - below, link)
+        if needed <= WITHIN:
+            below, above = knapsack(middle, options, budget, choice)
+            if above < math.inf:
+                value, at = _choice_minimum(choice, options, budget, link, best, a, w)
+                if value < best:
+                    best, best_at = value, at
+                    best_choice[:] = choice
+            upload, _ = best_upload(budget.energy - below, link)
         begin[intervals], end[intervals], at_end[intervals] = middle, high, at_end[worst]
         bound[intervals] = max(inherited, middle + at_end[worst])
         end[worst], at_end[worst], bound[worst] = middle, upload, max(inherited, low + upload)

@@ -146,6 +146,9 @@ def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> 
         used += frequency[i]
         if w[i] == 0.0:
             idle = i
+    if used > budget.max_frequency:  # by rounding, where a device has next to nothing on the gateway
+        for i in range(choice.size):
+            frequency[i] *= budget.max_frequency / used
     if used < budget.min_frequency:
         if idle >= 0:
             frequency[idle] = budget.min_frequency - used

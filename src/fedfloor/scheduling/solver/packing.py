@@ -119,7 +119,8 @@ def floor_options(packed: Packed, m: int) -> Options:
             space = fixed[cut_at] + packed.batch[n] * sample[cut_at]
             if joules > packed.device_energy[n] * WITHIN or space > packed.device_memory[n] * WITHIN:
                 break  # deeper cuts only need more
-            k = many[i]
+            # A layer without work changes only who holds its memory: the deeper cut spares the gateway.
+            k = many[i] - 1 if many[i] > 0 and flop[cut_at] == flop[cut_at - 1] else many[i]
             a[i, k] = bottom / (packed.device_cycles[n] * packed.frequency[n])
             w[i, k] = points * (flop[depth] - flop[cut_at]) / packed.cycles[m]
             g[i, k] = fixed[depth] - fixed[cut_at] + packed.batch[n] * (sample[depth] - sample[cut_at])

@@ -56,7 +56,8 @@ def _best_cuts(options: Options, budget: Budget, frequency: Floats, on_air: floa
     for i in range(choice.size):
         for k in range(options.many[i]):
             delay = options.a[i, k] + (options.w[i, k] / frequency[i] if options.w[i, k] > 0.0 else 0.0)
-            low, high = min(low, delay), max(high, delay)
+            if delay < math.inf:  # a device whose network is all its own has no frequency for another cut
+                low, high = min(low, delay), max(high, delay)
     trial = np.zeros_like(choice)
     for turn in range(_BISECTIONS):
         middle = high if turn == 0 else 0.5 * (low + high)
@@ -102,9 +103,16 @@ def _best_frequencies(options: Options, budget: Budget, choice: Ints, on_air: fl
             cycles, spare = options.w[i, choice[i]], middle - options.a[i, choice[i]]
             trial[i] = 0.0 if cycles == 0.0 else cycles / spare if spare > 0.0 else math.inf
             hertz += trial[i]
-        if 0.0 < hertz < budget.min_frequency:  # C6 from below: all run faster in proportion
+        if hertz < budget.min_frequency:  # C6 from below: an idle device takes what is missing, or all run faster
+            idle = -1
             for i in range(choice.size):
-                trial[i] *= budget.min_frequency / hertz
+                if options.w[i, choice[i]] == 0.0:
+                    idle = i
+            if idle >= 0:
+                trial[idle] = budget.min_frequency - hertz
+            else:
+                for i in range(choice.size):
+                    trial[i] *= budget.min_frequency / hertz
             hertz = budget.min_frequency
         joules = _training_energy(options, choice, trial, budget.capacitance) + on_air
         if hertz <= budget.max_frequency * WITHIN and joules <= budget.energy * WITHIN:
@@ -126,7 +134,8 @@ def _descend(options: Options, budget: Budget, link: Link, choice: Ints, frequen
     if link.most_log <= 0.0:
         return math.inf, math.inf
     upload = link.scale / link.most_log
-    before = math.inf
+    before, best, best_upload_time = math.inf, math.inf, math.inf
+    best_choice, best_frequency = choice.copy(), frequency.copy()
     for _ in range(_PASSES):
         on_air = upload_power(upload, link) * upload
         _best_cuts(options, budget, frequency, on_air, choice)
@@ -134,17 +143,21 @@ def _descend(options: Options, budget: Budget, link: Link, choice: Ints, frequen
         spent = _training_energy(options, choice, frequency, budget.capacitance)
         upload, _ = best_upload(budget.energy - spent, link)  # Eq. (24): as much power as the rest of the energy buys
         if upload == math.inf:
-            return math.inf, math.inf
+            break
         delay = _training_delay(options, choice, frequency) + upload
+        space = 0.0
+        for i in range(choice.size):
+            space += options.g[i, choice[i]]
+        hertz = frequency.sum()
+        fits = space <= budget.memory * WITHIN and hertz <= budget.max_frequency * WITHIN
+        if delay < best and fits and hertz >= budget.min_frequency / WITHIN:
+            best, best_upload_time = delay, upload
+            best_choice[:], best_frequency[:] = choice, frequency
         if abs(before - delay) <= _CHANGE * delay:
             break
         before = delay
-    space = 0.0
-    for i in range(choice.size):
-        space += options.g[i, choice[i]]
-    if space > budget.memory * WITHIN or frequency.sum() > budget.max_frequency * WITHIN:
-        return math.inf, math.inf
-    return delay, upload
+    choice[:], frequency[:] = best_choice, best_frequency
+    return best, best_upload_time
 
 
 @compiled
@@ -193,10 +206,10 @@ def descended_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats)
 def alternate(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
     """Hungarian assignment and lambda in turn, Eq. (27)-(31), from lambda = infinity."""
     floors, _ = delay.shape
-    limit, served = math.inf, np.full(floors, IDLE)
+    limit, served = math.inf, np.full(floors, IDLE)  # lambda/V
     huge = 1.0 + 2.0 * float(np.sum(np.abs(queue)))  # Psi: no sum of queues makes up for a forbidden pair
     while True:
-        allowed = np.isfinite(delay) & (tradeoff * delay <= limit)
+        allowed = np.isfinite(delay) & (delay <= limit)
         rows, columns = linear_sum_assignment(np.where(allowed, -queue[:, None], huge))
         kept = allowed[rows, columns]
         channel = np.full(floors, IDLE)
@@ -204,10 +217,8 @@ def alternate(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
         if not kept.any() or np.array_equal(channel, served):
             break
         served = channel
-        # Paper note: Eq. (31) prints lambda* without the factor V that C12 has.
-        limit = tradeoff * float(delay[rows[kept], columns[kept]].max())
-        if tradeoff == 0.0:
-            break
+        # Paper note: Eq. (31) prints lambda* without the factor V that C12 has; divided by V, both are the delay.
+        limit = float(delay[rows[kept], columns[kept]].max()) if tradeoff > 0.0 else math.inf
     used = served != IDLE
     if not used.any():
         return Assignment(served, 0.0, 0.0)

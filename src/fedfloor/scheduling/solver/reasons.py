@@ -59,11 +59,11 @@ def _obstacle(state: RoundState, m: int) -> str | None:
     space, memory = float(top.top_bytes.sum()), plant.gateways.memory_bytes[m]
     if space > memory * (1 + 1e-9):
         return f"memory of the gateway: needs {space:.4g} bytes, {space - memory:.4g} more than it has"
-    if not np.any((weather.uplink_gain[m] > 0) & (weather.downlink_gain[m] > 0)):
-        return "radio: no channel delivers in both directions"
     band, energy = plant.band, weather.gateway_energy[m]
     least = _least_frequency_energy(state, m, top.top_flop)
-    alive = weather.uplink_gain[m] > 0
+    alive = (weather.uplink_gain[m] > 0) & (weather.downlink_gain[m] > 0)
+    if not alive.any():
+        return "radio: no channel delivers in both directions"
     noise = band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, alive]
     scale = plant.workload.model_bits * math.log(2.0) / band.uplink_bandwidth
     upload = float(np.min(scale * noise / weather.uplink_gain[m, alive]))

@@ -22,13 +22,12 @@ class Link(NamedTuple):
 
 
 @compiled
-def _log_snr(spare: float) -> float:
-    """Solve y/(exp(y) - 1) = 1 - spare for y > 0, 0 < spare < 1."""
+def _log_snr(ratio: float, spare: float) -> float:
+    """Solve y/(exp(y) - 1) = ratio for y > 0, with spare = 1 - ratio in (0, 1) free of cancellation."""
     if spare < 1e-4:  # the root of the power series, where the differences below would cancel
         return spare * (2.0 + spare * (2.0 / 3.0 + spare * (4.0 / 9.0)))
     # e^y - 1 = y e^{y/2} sinh(y/2)/(y/2) >= y e^{y/2}, so the start lies right of the root of a concave function,
     # from where Newton's steps never overshoot.
-    ratio = 1.0 - spare
     y = -2.0 * math.log(ratio)
     for _ in range(60):
         step = (math.log1p(y / ratio) - y) / (1.0 / (ratio + y) - 1.0)
@@ -52,7 +51,7 @@ def best_upload(energy: float, link: Link) -> tuple[float, float]:
     ratio = link.least / energy
     if link.most_log / math.expm1(link.most_log) >= ratio:  # the greatest power is affordable
         return link.scale / link.most_log, 0.0
-    y = _log_snr((energy - link.least) / energy)
+    y = _log_snr(ratio, (energy - link.least) / energy)
     # d(upload)/d(energy) = c ratio/(y^2 e) dy/d(ratio); for small y the quotient is -2 (1 + y/3)
     above = math.expm1(y)
     slope = above * above / (above - y * (above + 1.0)) if y > 1e-4 else -2.0 * (1.0 + y / 3.0)
