@@ -5,7 +5,7 @@ Seconds, joules, GHz and Gcycles. Of every floor m on channel j with y = ln(1 + 
 - upload: time u = c/y, energy e_min g(y), with c = gamma ln 2/B and g(y) = (e^y - 1)/y = integral of e^(ty) over t in
   [0, 1]. SCIP is given its Gauss-Legendre sum, which equals it to 1e-13 and which it knows to be convex.
 - device n has s = T - sum_l a_l x_l left for its upper half of w = sum_l w_l x_l cycles: f s >= w and e >= v w f^2.
-  With binary x these are the cones f s >= (sum_l sqrt(w_l) x_l)^2 and e sum_l x_l/(v w_l) >= f^2.
+  With binary x and h = w f these are the cones f s >= (sum_l sqrt(w_l) x_l)^2, h s >= w^2 and w e >= v h^2.
 - what belongs to a pair or floor is 0 where it is not served, so there is no big M except the horizon.
 """
 
@@ -170,25 +170,30 @@ def _add_floor(
         chosen = [model.addVar(f"cut {name} {k}", vtype="B") for k in range(len(options))]
         pick = list(zip(chosen, options, strict=True))
         most = max(option.cycles for option in options)
-        ease = [1 / (capacitance * option.cycles) if option.cycles > 0 else 0.0 for option in options]
         left = model.addVar(f"left {name}", ub=horizon)
         root = model.addVar(f"root {name}", ub=math.sqrt(most))
-        inverse = model.addVar(f"inverse {name}", ub=max(ease))
+        cycles = model.addVar(f"cycles {name}", ub=most)
+        effort = model.addVar(f"effort {name}", ub=most * top)  # cycles times frequency
         frequency = model.addVar(f"frequency {name}", ub=top)
         energy = model.addVar(f"energy {name}", ub=capacitance * most * top**2)
         model.addCons(quicksum(chosen) == served)
         model.addCons(left == training - quicksum(option.seconds * x for x, option in pick))
         model.addCons(left >= quicksum(option.cycles / top * x for x, option in pick))
         model.addCons(root == quicksum(math.sqrt(option.cycles) * x for x, option in pick))
-        model.addCons(inverse == quicksum(ease[k] * x for k, x in enumerate(chosen)))
+        model.addCons(cycles == quicksum(option.cycles * x for x, option in pick))
         model.addCons(frequency * left >= root * root)
-        model.addCons(energy * inverse >= frequency * frequency)
-        for variable in (left, frequency, energy):
+        model.addCons(effort * left >= cycles * cycles)
+        model.addCons(cycles * energy >= capacitance * effort * effort)
+        if bottom > 0:  # the frequency may be above what the time asks for; free of charge where there are no cycles
+            parts = [model.addVar(f"frequency {name} {k}", ub=top) for k in range(len(options))]
+            for x, part in zip(chosen, parts, strict=True):
+                model.addCons(part <= top * x)
+            model.addCons(frequency == quicksum(parts))
+            model.addCons(effort >= quicksum(o.cycles * part for o, part in zip(options, parts, strict=True)))
+        for variable in (left, frequency, effort, energy):
             model.addCons(variable <= variable.getUbOriginal() * served)
-        idle = model.addVar(f"idle {name}", ub=top)  # a device without an upper half takes frequency free of charge
-        model.addCons(idle <= top * quicksum(x for x, option in pick if option.cycles == 0))
         energies.append(energy)
-        frequencies += [frequency, idle]
+        frequencies.append(frequency)
         spaces += [option.space * x for x, option in pick]
     model.addCons(quicksum(frequencies) <= top * served)
     model.addCons(quicksum(frequencies) >= bottom * served)

@@ -219,6 +219,8 @@ def simulate(
 
     Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
     """
+    from statistics import median
+
     from fedfloor import api, console
     from fedfloor.summary import summarise
 
@@ -234,7 +236,7 @@ def simulate(
 
             runs.append(api.carry_out(prepared, folder, on_round=show))
     summaries = [summarise(run.records) for run in runs]
-    seconds = [sum(entry["solve_s"] for entry in run.timings) / len(run.timings) for run in runs]
+    seconds = [median(entry["solve_s"] for entry in run.timings) for run in runs]  # the first round may compile
     if form is Format.JSON:
         entries = zip(summaries, seconds, folders, strict=True)
         console.print_json([console.as_json(*entry) for entry in entries])
