@@ -134,23 +134,29 @@ def convex_minimum(low: float, high: float, a: Floats, w: Floats, budget: Budget
         if right <= 0.0:
             return Minimum(value, high)
     best, best_at = value, high
-    # Secant steps on the slope, with a bisection in between for safety.
+    # Secant steps on the slope; an end that stays put twice counts half (the Illinois rule), so that both close in.
+    heavy_left, heavy_right, stayed = left, right, 0
     for turn in range(200):
         middle = 0.5 * (low + high)
-        if turn % 3 and left > -math.inf:
-            margin = 1e-3 * (high - low)
-            middle = min(max(high - right * (high - low) / (right - left), low + margin), high - margin)
+        if heavy_left > -math.inf and turn % 8 < 7:
+            middle = high - heavy_right * (high - low) / (heavy_right - heavy_left)
         if not low < middle < high:
-            break
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
         value, bend = _delay(middle, a, w, budget, link)
         if value < best:
             best, best_at = value, middle
         if bend >= 0.0:
-            high, right = middle, bend
+            high, right, heavy_right = middle, bend, bend
+            heavy_left = 0.5 * heavy_left if stayed == 1 else left
+            stayed = 1
         else:
-            low, left = middle, bend
+            low, left, heavy_left = middle, bend, bend
+            heavy_right = 0.5 * heavy_right if stayed == -1 else right
+            stayed = -1
         # Between the ends a convex function cannot fall further than its slopes allow.
-        if min(-left, right) * (high - low) <= 1e-13 * best:
+        if min(-left, right) * (high - low) <= 1e-12 * best:
             break
     return Minimum(best, best_at)
 
