@@ -25,7 +25,7 @@ NEAR = 1 + 1e-9
 POINTS, WEIGHTS = ((np.polynomial.legendre.leggauss(12) + np.array([[1.0], [0.0]])) / 2).tolist()
 
 SETTINGS = {
-    "numerics/feastol": 1e-8,
+    "numerics/feastol": 1e-9,
     "separating/maxroundsroot": 3,  # what follows costs more here than the branching it saves
     "separating/maxrounds": 1,
     "propagating/obbt/freq": -1,
@@ -60,7 +60,7 @@ class _Pair:
     energy: Expr  #: [J] of the upload
 
 
-def scip_objective(state: RoundState, tradeoff: float, *, time_limit: float = 300, gap: float = 1e-8) -> Optimum:
+def scip_objective(state: RoundState, tradeoff: float, *, time_limit: float = 300, gap: float = 2e-8) -> Optimum:
     """Least V tau - sum of the queues served, over all decisions in which each channel serves a floor; V > 0."""
     most = float(np.sort(state.queue)[::-1][: state.gain_up.shape[1]].sum())
     for horizon in HORIZONS:
