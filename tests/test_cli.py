@@ -84,7 +84,7 @@ def test_simulate_puts_policies_side_by_side(fedfloor_command: Command, tmp_path
     done = fedfloor_command("simulate", "quick", "--policy", "random", "--policy", "round_robin", "--rounds", "20")
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"quick-random-7", "quick-round_robin-7"}
-    assert "participation per floor" in done.stdout
+    assert "share of rounds completed" in done.stdout
     assert done.stderr == ""
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ WRONG = [
     ("gateways", [], "gateways: must not be empty"),
     ("gateways.0.devices", [], "gateways[0].devices: must not be empty"),
     ("gateways.0.downlink_gain", [1e-9, 1e-9], "gateways[0].downlink_gain: has 2 channels"),
-    ("gateways.0.uplink_gain", [90.0], "gateways[0].uplink_gain: a gain is a power ratio <= 1, not dB, got 90"),
+    ("gateways.0.uplink_gain", [90.0], "gateways[0].uplink_gain: a gain is a power ratio <= 10, not dB, got 90"),
     ("gateways.0.min_frequency_hz", 5e9, "gateways[0].min_frequency_hz: must be <= max_frequency_hz"),
     ("min_cut", 2, "min_cut: must be <= 1, the number of layers, got 2"),
     ("gateways.0.devices.1", "twice", "gateways[0].devices[1].name: duplicate name, got 'press-7' twice"),
@@ -156,7 +157,7 @@ def test_files_that_are_no_snapshot_are_named(content: bytes, expected: str, tmp
 
 
 def test_places_that_hold_no_round_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="no such file"):
+    with pytest.raises(SnapshotError, match="does not exist"):
         fedfloor.plan(tmp_path / "none.json")
     with pytest.raises(RunLogError, match="--round is needed"):
         fedfloor.plan(tmp_path)
@@ -172,7 +173,7 @@ def test_the_command_prints_a_table_and_writes_snapshots(fedfloor_command: Calla
     fedfloor.simulate("quick", "ddsra:v=1", rounds=2, out=tmp_path / "run")
     done = fedfloor_command("plan", "run", "--round", "1", "--export", "out.json")
     assert done.returncode == 0, done.stderr
-    for part in ("3 of 6 floors", "served", "devices", "not selected", "from the optimum"):
+    for part in ("3 of 6 floors", "served", "devices", "not selected", "proven optimal"):
         assert part in done.stdout
     again = json.loads(fedfloor_command("plan", "out.json", "--format", "json").stdout)
     assert len(again["gateways"]) == 6
@@ -193,13 +194,13 @@ def test_theorem_2_with_its_repairs() -> None:  # Eq. (32), (33)
 def test_the_tradeoff_is_measured_between_its_bounds() -> None:
     plant = fedfloor.load("paper-cifar10", rounds=150)
     points = measure(plant, (0.0, 0.01, 1.0, 1000.0))
-    assert any(point.delay_bound is not None and math.isfinite(point.delay_bound) for point in points)
+    assert any(point.delay_bound_s is not None and math.isfinite(point.delay_bound_s) for point in points)
     assert any(point.shortfall_bound is not None for point in points)
-    delays = [point.mean_delay for point in points]
+    delays = [point.mean_delay_s for point in points]
     assert delays[0] > delays[2] > delays[3]
     assert points[0].shortfall < points[3].shortfall
     for point in points:
-        assert point.delay_bound is None or point.mean_delay <= point.delay_bound + 1e-9
+        assert point.delay_bound_s is None or point.mean_delay_s <= point.delay_bound_s + 1e-9
         assert point.shortfall_bound is None or point.shortfall <= point.shortfall_bound
 
 
@@ -207,3 +208,82 @@ def test_the_sweep_has_the_steps_of_the_paper_and_more() -> None:
     assert STEPS[0] == 0.0
     assert STEPS[1:10] == pytest.approx([10 ** (k / 2) for k in range(-6, 3)], rel=1e-3)
     assert STEPS[10:] == (1e2, 1e3, 1e4, 1e5)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda rounds: rounds.pop(1), "line 2: round must be 1, got 2"),
+        (lambda rounds: rounds[1]["gateways"].reverse(), "gateways must be the scenario's, in its order"),
+        (lambda rounds: rounds[1].pop("gateways"), "gateways must be a list of objects, got None"),
+        (lambda rounds: rounds[1]["gateways"].pop(), "gateways must be the scenario's"),
+        (lambda rounds: rounds[1]["gateways"][0].update(queue="x"), "assembly.queue must be a number >= 0, got 'x'"),
+        (lambda rounds: rounds[1]["gateways"][0].update(queue=-5), "assembly.queue must be a number >= 0, got -5"),
+        (lambda rounds: rounds[1]["gateways"][0].update(target_rate=None), "target_rate must be a number"),
+        (lambda rounds: rounds[1]["gateways"][0].update(energy_budget_j=1.0), "does not give the weather"),
+        (lambda rounds: rounds.__setitem__(1, 5), "line 2: not a JSON object"),
+    ],
+)
+def test_a_changed_log_is_not_replayed(change: Callable[[Any], Any], expected: str, tmp_path: Path) -> None:
+    fedfloor.simulate("quick", "random", rounds=4, out=tmp_path / "run")
+    log = tmp_path / "run" / "rounds.jsonl"
+    rounds = [json.loads(line) for line in log.read_text().splitlines()]
+    change(rounds)
+    log.write_text("".join(json.dumps(entry) + "\n" for entry in rounds))
+    with pytest.raises(RunLogError, match=expected):
+        fedfloor.plan(tmp_path / "run", round=1)
+
+
+def test_a_preset_in_the_run_folder_is_no_resolved_scenario(tmp_path: Path) -> None:
+    fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
+    preset = files("fedfloor.scenario") / "presets" / "quick.toml"
+    (tmp_path / "run" / "scenario.toml").write_text(preset.read_text())
+    with pytest.raises(RunLogError, match=r"scenario\.toml: .*not the file that the run wrote"):
+        fedfloor.plan(tmp_path / "run", round=0)
+
+
+def test_a_replay_says_which_floors_failed(tmp_path: Path) -> None:
+    run = fedfloor.simulate("quick", "round_robin", rounds=6, out=tmp_path / "run")
+    failures = 0
+    for record in run.records:
+        found = fedfloor.plan(tmp_path / "run", round=record["round"])
+        for logged, planned in zip(record["gateways"], found["gateways"], strict=True):
+            assert planned["failure"] == logged["failure"]
+            assert planned["energy_budget_j"] == logged["energy_budget_j"]
+            failures += logged["failure"] is not None
+    assert failures > 0
+
+
+def test_a_short_upload_after_long_training_keeps_within_the_energy() -> None:
+    slow = copy.deepcopy(EXAMPLE)
+    gateway = slow["gateways"][0]
+    gateway |= {"energy_j": 0.06, "max_power_w": 10.0}
+    gateway["devices"][0] |= {"frequency_hz": 1e-4, "energy_j": 1e9}
+    slow["min_cut"] = 1  # all on a device that takes ages
+    (found,) = fedfloor.plan(slow)["gateways"]
+    assert found["train_s"] > 1e8 * found["upload_s"]
+    assert found["energy_j"] <= 0.06 * (1 + 1e-9)
+    assert found["failure"] is None
+
+
+def test_minus_zero_is_a_dead_link() -> None:
+    dead = copy.deepcopy(EXAMPLE)
+    dead["gateways"][0]["downlink_gain"] = [-0.0]
+    (found,) = fedfloor.plan(dead)["gateways"]
+    assert found["channel"] is None
+
+
+def test_a_snapshot_baseline_keeps_the_least_frequency() -> None:
+    odd = copy.deepcopy(EXAMPLE)
+    odd["gateways"][0]["min_frequency_hz"] = 3e9
+    odd["baseline"] = {"cut": 0, "frequency_share": 0.1, "power_share": 1.0}
+    with pytest.raises(SnapshotError, match=r"baseline\.frequency_share: is below floor-1"):
+        fedfloor.plan(odd)
+
+
+def test_a_key_given_twice_is_named(tmp_path: Path) -> None:
+    (tmp_path / "twice.json").write_text('{"tradeoff_v": 1, "tradeoff_v": 2}')
+    with pytest.raises(SnapshotError, match="key 'tradeoff_v' is given twice"):
+        fedfloor.plan(tmp_path / "twice.json")
+    with pytest.raises(PolicyError, match="'v' is given twice"):
+        fedfloor.plan(EXAMPLE, "ddsra:v=1,v=2")

@@ -194,7 +194,7 @@ def test_a_damaged_log_names_its_line(tmp_path: Path) -> None:
     fedfloor.simulate("quick", rounds=3, out=tmp_path / "run")
     log = tmp_path / "run" / "rounds.jsonl"
     log.write_text("{broken\n" + log.read_text())
-    with pytest.raises(RunLogError, match=r"rounds\.jsonl: line 1: not JSON"):
+    with pytest.raises(RunLogError, match=r"rounds\.jsonl: line 1: not a JSON object"):
         fedfloor.read(tmp_path / "run")
 
 
@@ -311,16 +311,20 @@ def changed(state: RoundState, **fields: Any) -> Decision:
     [
         ({"channel": np.array([0, 0, IDLE, IDLE, IDLE, IDLE])}, "a channel serves one floor"),
         ({"channel": np.array([3, IDLE, IDLE, IDLE, IDLE, IDLE])}, "a channel must be from 0 to 2"),
-        ({"channel": np.array([0, 1])}, "channel must be 6 integers"),
-        ({"channel": [0, 1, 2, -1, -1, -1]}, "channel must be 6 integers"),
-        ({"channel": np.zeros(6)}, "channel must be 6 integers"),
+        ({"channel": np.array([0, 1])}, "channel must be an array of 6 integers"),
+        ({"channel": [0, 1, 2, -1, -1, -1]}, "channel must be an array of 6 integers"),
+        ({"channel": np.zeros(6)}, "channel must be an array of 6 integers"),
         ({"cut": np.full(18, 7)}, "a cut must be a whole number from 0 to 6"),
-        ({"cut": np.full(18, 1.5)}, "a cut must be a whole number"),
+        ({"cut": np.full(18, 1.5)}, "cut must be an array of 18 integers, got float64 of shape (18,)"),
         ({"frequency": np.full(18, 2e9)}, "assembly: frequencies add up to more than the gateway has"),
-        ({"frequency": np.full(18, -1.0)}, "a frequency must be >= 0"),
-        ({"frequency": np.full(18, np.nan)}, "frequency must be 18 finite numbers"),
+        ({"frequency": np.full(18, -1.0)}, "frequency must be finite and >= 0"),
+        ({"frequency": np.full(18, np.nan)}, "frequency must be finite and >= 0"),
         ({"power": np.full(6, 0.3)}, "the power is more than the gateway has"),
         ({"power": np.zeros(6)}, "the power must be > 0"),
+        ({"frequency": np.zeros(18)}, "a frequency must be > 0 where layers are left to the gateway"),
+        ({"frequency": np.full(18, 1j)}, "frequency must be an array of 18 numbers, got complex128"),
+        ({"cut": [0] * 18}, "cut must be an array of 18 integers, got a list"),
+        ({"allocation": {"cut": 0}}, "allocation must be an Allocation, got a dict"),
     ],
 )
 def test_decisions_that_are_none_are_refused(fields: dict[str, Any], expected: str) -> None:
@@ -329,6 +333,44 @@ def test_decisions_that_are_none_are_refused(fields: dict[str, Any], expected: s
     with pytest.raises(PolicyError) as caught:
         check_decision(state, decision)
     assert expected in str(caught.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Odd:
+    """Settings that text cannot carry."""
+
+    limit: float | None = None
+    tag: str = "007"
+    names: tuple[str, ...] = ("a",)
+    counted: int = dataclasses.field(init=False, default=0)
+
+    def schedule(self, state: RoundState) -> Decision:
+        """Serve one floor, if the settings came as they are."""
+        channel = np.full(state.queue.size, IDLE)
+        channel[0 if (self.limit, self.tag, self.names) == (None, "007", ("a",)) else 1] = 0
+        return Decision(channel)
+
+
+def test_settings_of_any_kind_survive_the_run_folder(tmp_path: Path) -> None:
+    run = fedfloor.simulate("quick", "tests.test_rounds:Odd", rounds=2, out=tmp_path / "run")
+    found = fedfloor.plan(tmp_path / "run", round=1)
+    assert found["gateways"][0]["channel"] == run.records[1]["gateways"][0]["channel"] == 0
+    again = fedfloor.simulate(tmp_path / "run" / "scenario.toml")
+    assert again.records == run.records
+
+
+class Broken:
+    """A policy that fails at once."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        """Fail."""
+        raise RuntimeError("no")
+
+
+def test_a_run_without_a_round_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"RuntimeError: no \(.*test_rounds.py, line"):
+        fedfloor.simulate("quick", "tests.test_rounds:Broken", rounds=2, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_valid_decision_passes() -> None:

@@ -26,6 +26,7 @@ from fedfloor.rounds import run_rounds
 from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, refuse_filled, round_record
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml, with_layers
 from fedfloor.scenario import read as read_scenario
+from fedfloor.scenario.file import Policy
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
 from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
 from fedfloor.scheduling.state import Scheduler
@@ -138,9 +139,10 @@ def prepare(
         else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
     )
     spec, scheduler = make_policy(spec)
+    file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if getattr(scheduler, "needs_training", False):
         raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another one")
-    return Prepared(file, plant, spec, scheduler)
+    return Prepared(file, plant.model_copy(update={"policy": file.policy}), spec, scheduler)
 
 
 def run_folders(planned: Sequence[Prepared], out: Path | None) -> list[Path]:
@@ -210,6 +212,13 @@ def round_to_plan(source: str | Path | dict[str, Any], index: int | None) -> Rou
     if isinstance(source, dict):
         return of_snapshot(parse_snapshot(source, "snapshot"))
     path = Path(source)
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise SnapshotError(f"{path}: cannot be read: {error.strerror}. Give a snapshot or a run folder") from None
+    if not there:
+        kind = SnapshotError if index is None else RunLogError
+        raise kind(f"{path}: does not exist. Name a snapshot file or a run folder")
     if path.is_dir():
         if index is None:
             raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")

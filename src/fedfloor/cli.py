@@ -205,12 +205,22 @@ def simulate(
     policies: Annotated[
         list[str] | None,
         typer.Option(
-            "--policy", metavar="NAME[:KEY=VALUE,...]", help="Who decides; repeatable, all on the same weather."
+            "--policy",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="Who decides; repeatable, all on the same weather. The scenario's own if left out; settings left out "
+            "are the policy's defaults, as ddsra's v=1000, not the scenario's.",
         ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Number of rounds.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Number of rounds; the scenario's if left out.")
+    ] = None,
     seed: SeedOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder; default runs/<run>.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run folder, or with several policies where each gets one; default runs."
+        ),
+    ] = None,
     overrides: SetOption = None,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
@@ -229,7 +239,8 @@ def simulate(
     planned = [api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or ()) for policy in chosen]
     folders = api.run_folders(planned, out)
     for prepared, folder in zip(planned, folders, strict=True):
-        with console.progress(str(prepared.policy), prepared.scenario.rounds, quiet=quiet) as (bar, task):
+        total, note = prepared.scenario.rounds, _first_time(prepared.policy.name)
+        with console.progress(str(prepared.policy), total, quiet=quiet, note=note) as (bar, task):
 
             def show(entry: dict[str, Any], bar: Any = bar, task: Any = task) -> None:
                 bar.update(task, advance=1, note=f"clock {entry['clock_s'] or 0.0:.0f} s")
@@ -267,10 +278,10 @@ def plan(
     from fedfloor.planning import answer, export_snapshot
 
     wanted = round_to_plan(source, index)
+    with working(_first_time(wanted.policy.name if policy is None else policy)):
+        decided = answer(wanted, policy, solver)
     if export is not None:
         export_snapshot(wanted, export)
-    with working():
-        decided = answer(wanted, policy, solver)
     print_json(decided) if form is Format.JSON else print_plan(decided)
 
 
@@ -294,12 +305,22 @@ def tradeoff(
     from fedfloor.tradeoff import STEPS, measure
 
     plant = load(scenario, overrides or (), seed=seed, rounds=rounds)
-    with console.progress("V", len(STEPS) * plant.rounds, quiet=quiet) as (bar, task):
-        points = measure(plant, on_round=lambda: bar.advance(task))
+    total = len(STEPS) * plant.rounds
+    with console.progress("V", total, quiet=quiet, note=_first_time("ddsra")) as (bar, task):
+        points = measure(plant, on_round=lambda: bar.update(task, advance=1, note=""))
     if form is Format.JSON:
         console.print_json([asdict(point) for point in points])
     else:
         console.print_tradeoff(plant, points)
+
+
+def _first_time(policy: str) -> str:
+    """What to say while the solver compiles; nothing where it does not have to."""
+    if policy.partition(":")[0] != "ddsra":
+        return ""
+    from fedfloor.scheduling.solver.compiling import is_compiled
+
+    return "" if is_compiled() else "the solver is compiled once, which takes up to a minute"
 
 
 def main() -> None:
@@ -312,7 +333,11 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without our signs shows others
     try:
-        sys.exit(command.main(standalone_mode=False))
+        code = command.main(standalone_mode=False)
+        if code == 130:  # typer turns Ctrl-C into this
+            raise KeyboardInterrupt
+        sys.stdout.flush()  # a reader who left early shows here
+        sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         sys.exit(0)
@@ -325,7 +350,7 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output left early, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left early, as `| head` does
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'system'}: {error.strerror}", 1)

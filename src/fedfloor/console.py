@@ -34,16 +34,22 @@ from fedfloor.costs.layers import LayerCosts
 from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.plant import Scenario
+from fedfloor.scheduling.registry import PolicySpec
 from fedfloor.summary import RunSummary
 from fedfloor.tradeoff import TradeoffPoint
 
-_ERR = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `cli.main`, where a reader who leaves early is no failure."""
+        raise BrokenPipeError
+
+
+_ERR = _Terminal(stderr=True, highlight=False, markup=False, emoji=False)
 #: a pipe or a file has no width of its own: tables keep their lines whole there
-_OUT = Console(
+_OUT = _Terminal(
     highlight=False, markup=False, emoji=False, width=None if sys.stdout is not None and sys.stdout.isatty() else 160
 )
-
-_FIRST_TIME = "the first time the solver is compiled, up to a minute"
 
 _PREFIXES = (
     (1e15, "P"),
@@ -95,11 +101,11 @@ def _table(title: str, *columns: str, left: int = 1) -> Table:
 
 
 @contextmanager
-def progress(label: str, total: int, *, quiet: bool) -> Iterator[tuple[Progress, TaskID]]:
-    """A live bar on standard error; none when quiet or when nobody looks."""
+def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator[tuple[Progress, TaskID]]:
+    """A live bar on standard error; none when quiet or when nobody looks, then only the note."""
     bar = Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
@@ -107,17 +113,21 @@ def progress(label: str, total: int, *, quiet: bool) -> Iterator[tuple[Progress,
         transient=True,
         disable=quiet or not _ERR.is_terminal,
     )
+    if note and not quiet and not _ERR.is_terminal:
+        _ERR.print(note)
     with bar:
-        yield bar, bar.add_task(label, total=total, note=_FIRST_TIME)
+        yield bar, bar.add_task(label, total=total, note=note)
 
 
 @contextmanager
-def working() -> Iterator[None]:
-    """A turning sign on standard error while a single decision is made; none when nobody looks."""
+def working(note: str = "") -> Iterator[None]:
+    """A turning sign on standard error while a single decision is made; when nobody looks, only the note."""
     if not _ERR.is_terminal:
+        if note:
+            _ERR.print(note)
         yield
         return
-    with _ERR.status(f"deciding; {_FIRST_TIME}"):
+    with _ERR.status(f"deciding; {note}" if note else "deciding"):
         yield
 
 
@@ -277,26 +287,36 @@ def print_profile(
 def print_plan(decided: Mapping[str, Any]) -> None:
     """Who is served and how; then who is not, and why."""
     served = [entry for entry in decided["gateways"] if entry["channel"] is not None]
-    solver = f", solver {decided['solver']}" if decided["solver"] else ""
-    gap = "" if decided["optimality_gap"] is None else f", at most {decided['optimality_gap']:.1e} from the optimum"
-    head = f"{decided['policy']}{solver}: {len(served)} of {len(decided['gateways'])} floors"
-    _OUT.print(f"{head}, delay {decided['delay_s']:.4g} s, objective {decided['objective']:.6g}{gap}", style="bold")
-    _OUT.print(f"solved in {amount(decided['solve_s'], 's')}")
+    spec = PolicySpec(decided["policy"], tuple(decided["settings"].items()))
+    head = f"{spec}, round {decided['round']}: {len(served)} of {len(decided['gateways'])} floors"
+    _OUT.print(f"{head}, delay {decided['delay_s']:.4g} s", style="bold")
+    gap = decided["optimality_gap"]
+    proof = "" if gap is None else ", proven optimal" if gap <= 1e-9 else f", proven within {gap:.1g} of V x delay"
+    objective = f"objective {decided['objective']:.6g} at V = {decided['tradeoff_v']:g}{proof}"
+    _OUT.print(f"{objective}; decided in {amount(decided['solve_s'], 's')}, loading included")
     parts = ("delay", "download", "train", "upload") if _OUT.width >= 100 else ("delay", "train", "upload")
-    more = ("energy", "memory") if _OUT.width >= 100 else ()
-    table = _table("served", "floor", "channel", *parts, "power", *more, "cuts")
+    table = _table("served", "floor", "channel", *parts, "power", "energy of budget", "memory", "cuts")
     for entry in served:
         cuts = Counter(device["cut"] for device in entry["devices"])
         shown = ", ".join(f"{cut}" if count == 1 else f"{cut} x{count}" for cut, count in sorted(cuts.items()))
         times = (f"{entry[f'{part}_s']:.3g} s" for part in parts)
-        needs = (amount(entry["energy_j"], "J"), amount(entry["memory_bytes"], "B")) if more else ()
-        table.add_row(entry["name"], str(entry["channel"]), *times, amount(entry["power_w"], "W"), *needs, shown)
+        energy = f"{entry['energy_j']:.3g} of {entry['energy_budget_j']:.3g} J"
+        power, memory = amount(entry["power_w"], "W"), amount(entry["memory_bytes"], "B")
+        table.add_row(entry["name"], str(entry["channel"]), *times, power, energy, memory, shown)
     _OUT.print(table)
-    devices = _table("devices", "floor", "device", "cut", "gateway clock", "energy", "memory", left=2)
+    for entry in served:
+        if entry["failure"]:
+            _OUT.print(f"{entry['name']} will fail: {entry['failure']}", style="red")
+    devices = _table(
+        "devices; a cut of 3 leaves the first 3 layers on the device",
+        *("floor", "device", "cut", "gateway clock", "energy of budget", "memory"),
+        left=2,
+    )
     rows = [(entry["name"], device) for entry in served for device in entry["devices"]]
     for floor, device in rows[:40]:
-        clock, energy = amount(device["gateway_frequency_hz"], "Hz"), amount(device["energy_j"], "J")
-        devices.add_row(floor, device["name"], str(device["cut"]), clock, energy, amount(device["memory_bytes"], "B"))
+        clock, memory = amount(device["gateway_frequency_hz"], "Hz"), amount(device["memory_bytes"], "B")
+        energy = f"{device['energy_j']:.3g} of {device['energy_budget_j']:.3g} J"
+        devices.add_row(floor, device["name"], str(device["cut"]), clock, energy, memory)
     _OUT.print(devices)
     if len(rows) > 40:
         _OUT.print(f"and {len(rows) - 40} more devices")
@@ -310,34 +330,47 @@ def print_plan(decided: Mapping[str, Any]) -> None:
 def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
     """Delay and participation over V, with the bounds of Theorem 2."""
     title = f"{scenario.name}, {scenario.rounds} rounds per V"
-    table = _table(title, "V", "mean delay", "bound", "shortfall", "bound")
+    table = _table(title, "V", "mean delay", "its bound", "shortfall", "its bound")
     for point in points:
-        delay_bound = "none" if point.delay_bound is None else f"{point.delay_bound:.4g} s"
-        shortfall_bound = "vacuous" if point.shortfall_bound is None else f"{point.shortfall_bound:.3f}"
-        row = (f"{point.mean_delay:.4g} s", delay_bound, f"{point.shortfall:.3f}", shortfall_bound)
+        delay_bound = "none" if point.delay_bound_s is None else f"{point.delay_bound_s:.4g} s"
+        shortfall_bound = "none" if point.shortfall_bound is None else f"{point.shortfall_bound:.3f}"
+        row = (f"{point.mean_delay_s:.4g} s", delay_bound, f"{point.shortfall:.3f}", shortfall_bound)
         table.add_row(f"{point.v:g}", *row)
     _OUT.print(table)
-    note = "the best delay is that of the fastest run that met its rates"
+    if all(point.delay_bound_s is None for point in points):
+        _OUT.print(
+            "No run met its rates, so the best delay is unknown and there are no bounds. More rounds, or rates that "
+            "the plant can reach, give some."
+        )
+        return
+    note = "the best delay is that of the fastest run that met its rates; none: the bound would exceed every rate"
     _OUT.print(f"Bounds: Theorem 2 with the repairs of docs/paper_notes.md; {note}.")
 
 
 def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str]) -> None:
-    """Policies side by side, then participation per floor."""
+    """Policies side by side: their figures, then participation per floor."""
     first = summaries[0]
-    wide = _OUT.width >= 110
-    extra = ("95th perc.", "clock", "time/round") if wide else ()
     names = [summary.policy.removesuffix(",solver=exact") for summary in summaries]
-    table = _table(
-        f"{first.rounds} rounds", "policy", "mean delay", "energy/round", "completed", "failed", "shortfall", *extra
-    )
-    for name, summary, seconds in zip(names, summaries, solve_times, strict=True):
-        failed = ", ".join(f"{count} {cause}" for cause, count in sorted(summary.failures.items()))
-        more = (f"{summary.p95_delay:.3g} s", f"{summary.clock:.4g} s", amount(seconds, "s")) if wide else ()
-        energy = amount(summary.mean_energy, "J")
-        completed, shortfall = str(summary.completed), f"{summary.shortfall:.3f}"
-        table.add_row(name, f"{summary.mean_delay:.3g} s", energy, completed, failed or "none", shortfall, *more)
+    if 24 + sum(len(name) + 3 for name in names) > _OUT.width:
+        for number, name in enumerate(names, start=1):
+            _OUT.print(f"{number}  {name}", soft_wrap=True)
+        names = [str(number) for number in range(1, len(names) + 1)]
+    causes = sorted({cause for summary in summaries for cause in summary.failures})
+    rows: dict[str, Sequence[str]] = {
+        "mean delay [s]": [f"{summary.mean_delay:#.4g}" for summary in summaries],
+        "95th percentile [s]": [f"{summary.p95_delay:#.4g}" for summary in summaries],
+        "simulated time [s]": [f"{summary.clock:#.5g}" for summary in summaries],
+        "energy a round [J]": [f"{summary.mean_energy:#.4g}" for summary in summaries],
+        "completed": [str(summary.completed) for summary in summaries],
+        **{f"failed: {cause}": [str(summary.failures.get(cause, 0)) for summary in summaries] for cause in causes},
+        "worst shortfall": [f"{summary.shortfall:.3f}" for summary in summaries],
+        "time to decide": [amount(seconds, "s") for seconds in solve_times],
+    }
+    table = _table(f"{first.rounds} rounds", "", *names)
+    for label, cells in rows.items():
+        table.add_row(label, *cells)
     _OUT.print(table)
-    floors = _table("participation per floor", "floor", "target", *names)
+    floors = _table("share of rounds completed", "floor", "target", *names)
     for index, floor in enumerate(first.floors[:30]):
         floors.add_row(
             floor.name,

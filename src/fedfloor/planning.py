@@ -3,7 +3,9 @@
 __all__ = ["RoundToPlan", "answer", "export_snapshot", "from_run", "of_snapshot"]
 
 import json
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,15 @@ import numpy as np
 
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError
 from fedfloor.rounds import decide
-from fedfloor.runlog import SCENARIO, read_records
-from fedfloor.scenario import build, read
+from fedfloor.runlog import ROUNDS, SCENARIO, read_records, scenario_of
+from fedfloor.scenario import Scenario
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.ddsra import Ddsra
 from fedfloor.scheduling.figures import figures
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
 from fedfloor.scheduling.snapshot import Snapshot, snapshot_of, state_of
-from fedfloor.scheduling.state import RoundState, fixed_allocation
-from fedfloor.simulation import SimulatedPlant
+from fedfloor.scheduling.state import RoundState
+from fedfloor.simulation import SimulatedPlant, simulated_outcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,14 +45,40 @@ def from_run(folder: Path, index: int) -> RoundToPlan:
     if not 0 <= index < len(records):
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
         raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
-    file = folder / SCENARIO
-    scenario = build(read(file), str(file))
-    gateways = records[index]["gateways"]
-    plant = SimulatedPlant(scenario, np.array([entry["target_rate"] for entry in gateways]))
-    plant.index, plant.queue = index, np.array([entry["queue"] for entry in gateways])
-    spec = parse_policy(records[index]["policy"])
-    v = dict(spec.settings).get("v", Ddsra().v)
-    return RoundToPlan(plant.observe(), float(v), spec)
+    scenario = scenario_of(folder)
+    gateways = _logged_gateways(records[index], f"{folder / ROUNDS}: line {index + 1}", index, scenario)
+    plant = SimulatedPlant(scenario, np.array([entry["target_rate"] for entry in gateways], float))
+    plant.index, plant.queue = index, np.array([entry["queue"] for entry in gateways], float)
+    state = plant.observe()
+    budgets = np.array([entry["energy_budget_j"] for entry in gateways], float)  # null, without limits, becomes nan
+    if np.any(np.abs(budgets - state.weather.gateway_energy) > 1e-9 * budgets):
+        raise RunLogError(
+            f"{folder}: its {SCENARIO} does not give the weather of its {ROUNDS}. One of them was changed"
+        )
+    spec = PolicySpec(scenario.policy.name, tuple(scenario.policy.settings.items()))
+    v = dict(spec.settings).get("v", Ddsra().v) if spec.name == "ddsra" else Ddsra().v
+    return RoundToPlan(state, float(v), spec)
+
+
+def _logged_gateways(record: Mapping[str, Any], place: str, index: int, scenario: Scenario) -> list[dict[str, Any]]:
+    """The gateways of a record, if it is the round asked for and of this scenario."""
+    gateways = record.get("gateways")
+    names = [floor.name for floor in scenario.floors]
+    if record.get("round") != index:
+        problem = f"round must be {index}, got {record.get('round')!r}"
+    elif not isinstance(gateways, list) or not all(isinstance(entry, dict) for entry in gateways):
+        problem = f"gateways must be a list of objects, got {gateways!r:.60}"
+    elif [entry.get("name") for entry in gateways] != names:
+        problem = f"gateways must be the scenario's, in its order: {', '.join(names)[:80]}"
+    else:
+        for entry, key in ((entry, key) for entry in gateways for key in ("queue", "target_rate")):
+            value = entry.get(key)
+            if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+                raise RunLogError(f"{place}: {entry['name']}.{key} must be a number >= 0, got {value!r:.60}")
+        if all(isinstance(entry.get("energy_budget_j"), int | float | None) for entry in gateways):
+            return gateways
+        problem = "energy_budget_j must be a number or null"
+    raise RunLogError(f"{place}: {problem}. The log was changed; run again")
 
 
 def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = None) -> dict[str, Any]:
@@ -68,12 +96,16 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
         decision = decide(scheduler, state)
     seconds = time.perf_counter() - begun
     check_decision(state, decision)
-    allocation = decision.allocation or fixed_allocation(state)
+    outcome = simulated_outcome(state, decision)
+    allocation = outcome.allocation
     asked = figures(state, decision.channel, allocation)
     delay = float(np.max(asked.delay, where=decision.selected, initial=0.0))
     return {
         "policy": spec.name,
+        "settings": dict(spec.settings),
         "solver": getattr(scheduler, "solver", None),
+        "round": state.index,
+        "tradeoff_v": tradeoff,
         "objective": (tradeoff * delay if tradeoff else 0.0) - float(state.queue[decision.selected].sum()),
         "delay_s": delay,
         "solve_s": seconds,
@@ -88,7 +120,9 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
                 "upload_s": float(asked.upload[m]),
                 "power_w": float(allocation.power[m]) if decision.selected[m] else 0.0,
                 "energy_j": float(asked.gateway_energy[m]),
+                "energy_budget_j": float(state.weather.gateway_energy[m]),
                 "memory_bytes": float(asked.gateway_bytes[m]),
+                "failure": outcome.failure[m],
                 "reason": None if decision.selected[m] else reasons[m] if reasons else "not selected",
                 "devices": [
                     {
@@ -96,6 +130,7 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
                         "cut": int(allocation.cut[n]),
                         "gateway_frequency_hz": float(allocation.frequency[n]),
                         "energy_j": float(asked.device_energy[n]),
+                        "energy_budget_j": float(state.weather.device_energy[n]),
                         "memory_bytes": float(asked.device_bytes[n]),
                     }
                     for n in (np.flatnonzero(state.plant.devices.floor == m) if decision.selected[m] else ())

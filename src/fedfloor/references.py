@@ -3,7 +3,9 @@
 __all__ = ["find_reference", "where_raised"]
 
 import importlib
+import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 from fedfloor.errors import FedfloorError, advice_for
@@ -26,8 +28,17 @@ def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any
     return getattr(module, name)
 
 
+def _is_library(file: str) -> bool:
+    return file.startswith(("<", str(Path(__file__).parent), sys.prefix, sys.base_prefix)) or "site-packages" in file
+
+
 def where_raised(error: BaseException) -> str:
     """An exception in one line: its type, its words and the line it comes from."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    own = [frame for frame in frames if not _is_library(frame.filename)] or frames
+    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    try:
+        words = str(error)
+    except Exception:  # the exception is the user's too
+        words = "no message"
+    return f"{type(error).__name__}: {words}{place}"

@@ -86,7 +86,9 @@ def decide(scheduler: Scheduler, state: RoundState) -> Decision:
         decision = scheduler.schedule(state)
     except FedfloorError:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the policy is the user's and may do anything
         name = type(scheduler).__name__
         raise PolicyError(f"policy {name}: schedule failed in round {state.index}: {where_raised(error)}") from error
     check_decision(state, decision)

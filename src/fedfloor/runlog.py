@@ -1,6 +1,15 @@
 """What every run leaves behind: a folder with the resolved scenario and one JSON line per round."""
 
-__all__ = ["RunFolder", "columns_of", "read_records", "refuse_filled", "round_record"]
+__all__ = [
+    "ROUNDS",
+    "SCENARIO",
+    "RunFolder",
+    "columns_of",
+    "read_records",
+    "refuse_filled",
+    "round_record",
+    "scenario_of",
+]
 
 import json
 import math
@@ -9,8 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
+from pydantic import ValidationError
+
 from fedfloor.errors import RunLogError
 from fedfloor.rounds import RoundRecord
+from fedfloor.scenario import Scenario, build, read
 from fedfloor.scheduling.state import IDLE
 
 ROUNDS = "rounds.jsonl"
@@ -101,9 +113,13 @@ class RunFolder:
             file.flush()
 
     def close(self) -> None:
-        """Finish the files."""
+        """Finish the files; a run without a round leaves none behind."""
         self._rounds.close()
         self._timings.close()
+        if (self.path / ROUNDS).stat().st_size == 0:
+            for name in (ROUNDS, TIMINGS, SCENARIO):
+                (self.path / name).unlink()
+            self.path.rmdir()
 
 
 def refuse_filled(path: Path) -> None:
@@ -130,12 +146,26 @@ def read_records(run: Path) -> list[dict[str, Any]]:
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            if number < len(lines):
-                raise RunLogError(f"{path}: line {number}: not JSON. The log is damaged; run again") from None
-            # A torn last line is a round that was cut short: the run never finished it.
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            records.append(record)
+        elif number < len(lines):
+            raise RunLogError(f"{path}: line {number}: not a JSON object. The log is damaged; run again")
+        # A torn last line is a round that was cut short: the run never finished it.
     return records
+
+
+def scenario_of(run: Path) -> Scenario:
+    """The resolved scenario of a run folder."""
+    file = run / SCENARIO
+    try:
+        return build(read(file), str(file))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise RunLogError(f"{file}: {where}: {problem['msg']}. It is not the file that the run wrote") from None
 
 
 def columns_of(records: Iterable[Mapping[str, Any]], per: Grain = "round") -> dict[str, list[Any]]:

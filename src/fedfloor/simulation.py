@@ -1,6 +1,6 @@
 """A plant made of random draws and the cost model."""
 
-__all__ = ["SimulatedPlant", "simulated_rates"]
+__all__ = ["SimulatedPlant", "simulated_outcome", "simulated_rates"]
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -50,45 +50,49 @@ class SimulatedPlant:
         return self._state
 
     def execute(self, decision: Decision) -> Outcome:
-        """What the cost model says of the decision.
-
-        No room: the floor fails after the download. Too little energy: it spends its budget and its full delay counts.
-        A dead link: what cannot be delivered takes no time, and the floor is lost.
-        """
-        state = self._state
-        assert state is not None
-        allocation = decision.allocation or fixed_allocation(state)
-        asked = figures(state, decision.channel, allocation)
-        reached = decision.selected & np.isfinite(asked.download)
-        trains = reached & ~asked.short_of_memory
-        delivers = trains & np.isfinite(asked.upload)
-        busy = trains[self._plant.devices.floor]
-        happened = dataclasses.replace(
-            asked,
-            download=np.where(reached, asked.download, 0.0),
-            training=np.where(trains, asked.training, 0.0),
-            upload=np.where(delivers, asked.upload, 0.0),
-        )
-        return Outcome(
-            figures=happened,
-            allocation=allocation,
-            completed=delivers & ~asked.short_of_energy,
-            failure=tuple(
-                None if not selected else "memory" if full else "energy" if short else None if delivered else "lost"
-                for selected, full, short, delivered in zip(
-                    decision.selected, asked.short_of_memory, asked.short_of_energy, delivers, strict=True
-                )
-            ),
-            delay=happened.delay,
-            gateway_energy=np.where(trains, np.minimum(asked.gateway_energy, state.weather.gateway_energy), 0.0),
-            device_energy=np.where(busy, np.minimum(asked.device_energy, state.weather.device_energy), 0.0),
-            loss=np.full(reached.size, np.nan),
-        )
+        """What the cost model says of the decision."""
+        assert self._state is not None
+        return simulated_outcome(self._state, decision)
 
     def settle(self, queue: Floats) -> None:
         """Keep the queues and go on to the next round."""
         self.queue = queue
         self.index += 1
+
+
+def simulated_outcome(state: RoundState, decision: Decision) -> Outcome:
+    """What the cost model says of a decision.
+
+    No room: the floor fails after the download. Too little energy: it spends its budget and its full delay counts.
+    A dead link: what cannot be delivered takes no time, and the floor is lost.
+    """
+    allocation = decision.allocation or fixed_allocation(state)
+    asked = figures(state, decision.channel, allocation)
+    reached = decision.selected & np.isfinite(asked.download)
+    trains = reached & ~asked.short_of_memory
+    delivers = trains & np.isfinite(asked.upload)
+    busy = trains[state.plant.devices.floor]
+    happened = dataclasses.replace(
+        asked,
+        download=np.where(reached, asked.download, 0.0),
+        training=np.where(trains, asked.training, 0.0),
+        upload=np.where(delivers, asked.upload, 0.0),
+    )
+    return Outcome(
+        figures=happened,
+        allocation=allocation,
+        completed=delivers & ~asked.short_of_energy,
+        failure=tuple(
+            None if not selected else "memory" if full else "energy" if short else None if delivered else "lost"
+            for selected, full, short, delivered in zip(
+                decision.selected, asked.short_of_memory, asked.short_of_energy, delivers, strict=True
+            )
+        ),
+        delay=happened.delay,
+        gateway_energy=np.where(trains, np.minimum(asked.gateway_energy, state.weather.gateway_energy), 0.0),
+        device_energy=np.where(busy, np.minimum(asked.device_energy, state.weather.device_energy), 0.0),
+        loss=np.full(reached.size, np.nan),
+    )
 
 
 def simulated_rates(scenario: Scenario) -> Floats:

@@ -28,9 +28,9 @@ class TradeoffPoint:
     """One V."""
 
     v: float
-    mean_delay: float  #: [s]
+    mean_delay_s: float  #: [s]
     shortfall: float  #: largest gap between a floor's rate and its participation
-    delay_bound: float | None  #: [s] best delay of a run that met its rates, plus H/V; None without such a run
+    delay_bound_s: float | None  #: [s] best delay of a run that met its rates, plus H/V; None without such a run
     shortfall_bound: float | None  #: Theorem 2; None if it is vacuous or no run met its rates
 
 

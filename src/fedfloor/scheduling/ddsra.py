@@ -2,7 +2,6 @@
 
 __all__ = ["Ddsra"]
 
-import math
 from dataclasses import dataclass
 
 from fedfloor.scheduling.solver.solve import SOLVERS, Solution, solve
@@ -17,8 +16,8 @@ class Ddsra:
     solver: str = "exact"
 
     def __post_init__(self) -> None:
-        if isinstance(self.v, bool | str) or not 0.0 <= self.v < math.inf:
-            raise ValueError(f"v must be a finite number >= 0, got {self.v}")
+        if isinstance(self.v, bool | str) or not 0.0 <= self.v <= 1e30:
+            raise ValueError(f"v must be a number from 0 to 1e30, got {self.v}")
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be {' or '.join(SOLVERS)}, got '{self.solver}'")
 

@@ -20,7 +20,9 @@ class ParticipationRate:
         rng = np.random.default_rng([state.seed, state.index, 3])
         order = rng.permutation(floors)
         rates = state.target_rate[order]
-        share = min(1.0, channels / rates.sum())  # rates that ask for more than all channels are scaled down
+        share = min(
+            1.0, channels / max(rates.sum(), 1e-300)
+        )  # rates that ask for more than all channels are scaled down
         steps = np.floor(np.cumsum(rates * share) + rng.random())
         picked = order[np.diff(steps, prepend=0.0) > 0]
         return on_best_channels(state, np.sort(picked[:channels]))

@@ -3,8 +3,8 @@
 __all__ = ["PolicySpec", "make_policy", "parse_policy", "policy_summaries"]
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
@@ -44,7 +44,7 @@ class PolicySpec:
     def slug(self) -> str:
         """Name for folders: `ddsra-v1000-exact`."""
         words = [f"{key}{_shown(value)}" if not isinstance(value, str) else value for key, value in self.settings]
-        return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([self.name.rpartition(":")[2], *words]))
+        return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([self.name.replace(":", "."), *words]))
 
 
 def parse_policy(text: str) -> PolicySpec:
@@ -53,11 +53,13 @@ def parse_policy(text: str) -> PolicySpec:
     attribute, _, more = rest.partition(":")
     if head not in _known() and attribute and "=" not in attribute:
         head, rest = f"{head}:{attribute}", more
-    settings = []
+    settings: list[tuple[str, Setting]] = []
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise PolicyError(f"policy '{text}': settings are key=value with commas between, got '{part}'")
+        if key.strip() in dict(settings):
+            raise PolicyError(f"policy '{text}': '{key.strip()}' is given twice. Leave one out")
         settings.append((key.strip(), _value(value.strip())))
     return PolicySpec(head, tuple(settings))
 
@@ -78,8 +80,13 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
         raise PolicyError(f"policy '{spec}': making it failed: {where_raised(error)}") from error
     if not callable(getattr(policy, "schedule", None)):
         raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
-    filled = tuple((key, getattr(policy, key)) for key in known) or spec.settings
-    return PolicySpec(spec.name, filled), policy
+    return PolicySpec(spec.name, _filled(spec, known.values(), policy)), policy
+
+
+def _filled(spec: PolicySpec, entries: Iterable[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
+    """Every setting that can be written down, given or not."""
+    found = tuple((entry.name, getattr(policy, entry.name)) for entry in entries if entry.init)
+    return tuple((key, value) for key, value in found if isinstance(value, Setting)) or spec.settings
 
 
 def policy_summaries() -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, Strict, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, Strict, ValidationError, field_validator, model_validator
 
 from fedfloor.costs.plant import Band, Devices, Gateways, Plant, Workload
 from fedfloor.errors import SnapshotError
@@ -31,7 +31,7 @@ from fedfloor.weather import Weather
 
 Floats = npt.NDArray[np.float64]
 
-Amount = Annotated[float, Strict(), Field(ge=0, le=1e30)]
+Amount = Annotated[float, Strict(), Field(ge=0, le=1e30), AfterValidator(abs)]  # -0.0 is 0.0
 Amounts = Annotated[tuple[Amount, ...], Field(min_length=1)]
 
 #: stands for what has no limit, which JSON cannot say
@@ -91,8 +91,8 @@ class SnapshotGateway(Section):
     @field_validator("uplink_gain", "downlink_gain")
     @classmethod
     def _gains_are_ratios(cls, gains: tuple[float, ...]) -> tuple[float, ...]:
-        if max(gains) > 1.0:
-            raise finding(f"a gain is a power ratio <= 1, not dB, got {max(gains):g}")
+        if max(gains) > 10.0:  # fading lifts a link without path loss above 1, but hardly so far
+            raise finding(f"a gain is a power ratio <= 10, not dB, got {max(gains):g}")
         return gains
 
     @model_validator(mode="after")
@@ -124,6 +124,11 @@ class Snapshot(Section):
                 raise finding(f"must be <= {len(self.layers)}, the number of layers, got {cut}", below=key)
         if self.baseline and self.baseline.cut < self.min_cut:
             raise finding(f"must be >= min_cut = {self.min_cut}, got {self.baseline.cut}", below="baseline.cut")
+        share = self.baseline.frequency_share if self.baseline else 1.0
+        for gateway in self.gateways:
+            if share * gateway.max_frequency_hz < gateway.min_frequency_hz:
+                problem = f"is below {gateway.name}'s min_frequency_hz / max_frequency_hz, got {share:g}"
+                raise finding(problem, below="baseline.frequency_share")
         channels = len(self.gateways[0].uplink_gain)
         seen: set[str] = set()
         for m, gateway in enumerate(self.gateways):
@@ -155,10 +160,18 @@ def read_snapshot(path: Path) -> Snapshot:
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}. Give a snapshot or a run folder") from None
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"{path}: not valid JSON: {error}. Mend that place") from None
     return parse_snapshot(raw, str(path))
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise ValueError(f"key '{twice}' is given twice")
+    return entries
 
 
 def parse_snapshot(raw: Any, label: str) -> Snapshot:

@@ -4,7 +4,7 @@ Numba stamps cached code with the file of the cached function alone, so a change
 unnoticed. The cache folder therefore carries a digest of all files beside this one.
 """
 
-__all__ = ["compiled", "compiled_parallel"]
+__all__ = ["compiled", "compiled_parallel", "is_compiled"]
 
 import hashlib
 import os
@@ -38,6 +38,11 @@ def _cache_folder() -> str:
 
 
 _FOLDER = _cache_folder()
+
+
+def is_compiled() -> bool:
+    """Whether these sources have been compiled before, on this machine."""
+    return bool(_FOLDER) and any(Path(_FOLDER).rglob("*.nbi"))
 
 
 def compiled(function: Function) -> Function:

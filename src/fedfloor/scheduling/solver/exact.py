@@ -23,14 +23,14 @@ from fedfloor.scheduling.solver.floor import (
     pieces_of,
 )
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
-from fedfloor.scheduling.solver.slack import borders, convex_minimum, raised_level, relaxed_minimum
-from fedfloor.scheduling.solver.uplink import Link, upload_power
+from fedfloor.scheduling.solver.slack import borders, convex_minimum, fixed_energy, raised_level, relaxed_minimum
+from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 SIDE_BY_SIDE = 1_000  #: from so many floor-channel pairs on, waking a second core pays
-ENUMERATED = 65_536  #: so many combinations of cuts are all tried; more are searched
+ENUMERATED = 256  #: so many combinations of cuts are all tried; more are searched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +156,9 @@ def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> 
             level = raised_level(time, a, w, budget.min_frequency)
             for i in range(choice.size):
                 frequency[i] = max(frequency[i], level / w[i])
-    return upload_power(value - time, link)
+    # From the energy that is left, because the difference of two long times says little about a short upload.
+    upload, _ = best_upload(budget.energy - fixed_energy(time, a, w, budget)[0], link)
+    return upload_power(upload if upload < math.inf else value - time, link)
 
 
 def least_delays(packed: Packed, download: Floats) -> Delays:

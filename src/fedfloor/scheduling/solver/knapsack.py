@@ -1,0 +1,250 @@
+"""Cheapest choice of one option per device within two limits: a multiple-choice knapsack, solved exactly.
+
+Prices on both limits give a lower bound. Then the devices are added one by one to a list of partial choices, of which
+only those stay that no other beats in cost, space and rate together, and whose price bound is below the best known.
+"""
+
+__all__ = ["cheapest_choice"]
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.scheduling.solver.compiling import compiled
+from fedfloor.scheduling.solver.floor import WITHIN
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_STATES = 20_000  #: most partial choices kept at a time
+_CLOSE = 1e-9  #: difference, relative to the cost, that is not worth a search
+
+
+@compiled
+def _priced(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints, choice: Ints) -> Floats:
+    """Every device's least cost + mu space + nu rate: the sum, and the space and rate of that choice, (3,)."""
+    sums = np.zeros(3)
+    for i in range(many.size):
+        least, pick = math.inf, -1
+        for k in range(many[i]):
+            value = cost[i, k] + mu * space[i, k] + nu * rate[i, k]
+            if value < least:
+                least, pick = value, k
+        if pick < 0:
+            sums[:] = math.inf
+            return sums
+        choice[i] = pick
+        sums[0] += least
+        sums[1] += space[i, pick]
+        sums[2] += rate[i, pick]
+    return sums
+
+
+@compiled
+def _space_price(nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints, choice: Ints) -> Floats:
+    """Price mu of the space with about the highest bound at a price nu of the rate: mu, bound, and rate, (3,).
+
+    `choice` fits the space. Without a fitting choice the bound is inf.
+    """
+    found = np.array([0.0, math.inf, math.inf])
+    sums = _priced(0.0, nu, cost, space, rate, many, choice)
+    if sums[1] <= WITHIN or sums[0] == math.inf:
+        found[1], found[2] = sums[0] - nu, sums[2]
+        return found
+    low, high, bound = 0.0, 1e-3 * max(sums[0], 1e-9), sums[0] - nu
+    while True:
+        sums = _priced(high, nu, cost, space, rate, many, choice)
+        if sums[1] <= WITHIN:
+            break
+        bound, low, high = max(bound, sums[0] - high - nu), high, high * 8.0
+        if high > 1e30:
+            return found
+    trial = choice.copy()
+    for _ in range(30):
+        found[0], found[2] = high, sums[2]
+        bound = max(bound, sums[0] - high - nu)
+        if high - low <= 1e-6 * high:
+            break
+        middle = 0.5 * (low + high)
+        tried = _priced(middle, nu, cost, space, rate, many, trial)
+        if tried[1] > WITHIN:
+            low = middle
+            bound = max(bound, tried[0] - middle - nu)
+        else:
+            high, sums = middle, tried
+            choice[:] = trial
+    found[1] = bound
+    return found
+
+
+@compiled
+def _cost_if_fits(choice: Ints, cost: Floats, space: Floats, rate: Floats) -> float:
+    costs, spaces, rates = 0.0, 0.0, 0.0
+    for i in range(choice.size):
+        costs += cost[i, choice[i]]
+        spaces += space[i, choice[i]]
+        rates += rate[i, choice[i]]
+    return costs if spaces <= WITHIN and rates <= WITHIN else math.inf
+
+
+@compiled
+def _dearest(cost: Floats, many: Ints) -> float:
+    """Highest cost of any choice."""
+    total = 0.0
+    for i in range(many.size):
+        most = 0.0
+        for k in range(many[i]):
+            if cost[i, k] < math.inf:
+                most = max(most, cost[i, k])
+        total += most
+    return total
+
+
+@compiled
+def cheapest_choice(
+    cost: Floats, space: Floats, rate: Floats, many: Ints, limit: float, choice: Ints
+) -> tuple[float, float]:
+    """Bounds on the least cost of one option per device with space and rate at most 1: proven, and that of `choice`.
+
+    All are (n, K), filled up to `many` (n,); options that cost inf do not exist. What costs the limit or more counts as
+    not to be had: then the second is inf, `choice` is left as it is, and the first may be the limit.
+    """
+    trial = np.zeros(many.size, np.int64)
+    mu, bound, rates = _space_price(0.0, cost, space, rate, many, trial)
+    if math.isinf(bound):
+        return math.inf, math.inf
+    best, nu = math.inf, 0.0
+    dearest = _dearest(cost, many) * WITHIN
+    if rates <= WITHIN:
+        best = _cost_if_fits(trial, cost, space, rate)
+        if best < limit:
+            choice[:] = trial
+        if mu == 0.0:
+            return min(best, limit), best if best < limit else math.inf
+    else:
+        low, high = 0.0, 1e-2 * max(bound, 1e-9)
+        for _ in range(40):
+            middle = 0.5 * (low + high) if rates <= WITHIN else high
+            if high - low <= 1e-4 * high or bound >= limit:
+                break
+            if bound > dearest:
+                return math.inf, math.inf  # no choice costs as much: none fits
+            price, value, busy = _space_price(middle, cost, space, rate, many, trial)
+            if value > bound:
+                bound, mu, nu = value, price, middle
+            if busy <= WITHIN:
+                rates, high = busy, middle
+                fitting = _cost_if_fits(trial, cost, space, rate)
+                if fitting < min(best, limit):
+                    best = fitting
+                    choice[:] = trial
+            elif rates <= WITHIN:
+                low = middle
+            else:
+                low, high = high, high * 8.0
+    if bound >= limit or best <= bound * (1.0 + _CLOSE):
+        return min(bound, limit, best), best if best < limit else math.inf
+    least, complete = _undominated(cost, space, rate, many, mu, nu, min(best, limit), choice)
+    best = min(best, least)
+    return min(best, limit) if complete else min(bound, best, limit), best if best < limit else math.inf
+
+
+@compiled
+def _ranked(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints) -> tuple[Ints, Ints, Floats]:
+    """Order to add devices in: those whose second choice costs most first; their options by price; and the prices."""
+    price, rank = np.full(cost.shape, math.inf), np.zeros(cost.shape, np.int64)
+    regret = np.zeros(many.size)
+    for i in range(many.size):
+        for k in range(many[i]):
+            price[i, k] = cost[i, k] + mu * space[i, k] + nu * rate[i, k]
+        rank[i] = np.argsort(price[i])
+        if many[i] > 1:
+            regret[i] = price[i, rank[i, 1]] - price[i, rank[i, 0]]
+    return np.argsort(-regret), rank, price
+
+
+@compiled
+def _front(states: Floats) -> Ints:
+    """Which of some (cost, space, rate), (c, 3), no other beats in all three; in order of space."""
+    kept, many = np.empty(states.shape[0], np.int64), 0
+    # Costs fall along the rates in this staircase of the states seen so far, which all have less space.
+    stair_rate, stair_cost, steps = np.empty(states.shape[0]), np.empty(states.shape[0]), 0
+    for s in np.argsort(states[:, 1]):
+        cost, rate = states[s, 0], states[s, 2]
+        at = np.searchsorted(stair_rate[:steps], rate, side="right")
+        if at > 0 and stair_cost[at - 1] <= cost:
+            continue
+        kept[many] = s
+        many += 1
+        beaten = at
+        while beaten < steps and stair_cost[beaten] >= cost:
+            beaten += 1
+        if beaten == at:
+            for step in range(steps, at, -1):
+                stair_rate[step], stair_cost[step] = stair_rate[step - 1], stair_cost[step - 1]
+            steps += 1
+        elif beaten > at + 1:
+            for step in range(beaten, steps):
+                stair_rate[step - beaten + at + 1], stair_cost[step - beaten + at + 1] = (
+                    stair_rate[step],
+                    stair_cost[step],
+                )
+            steps -= beaten - at - 1
+        stair_rate[at], stair_cost[at] = rate, cost
+    return kept[:many]
+
+
+@compiled
+def _undominated(
+    cost: Floats, space: Floats, rate: Floats, many: Ints, mu: float, nu: float, limit: float, choice: Ints
+) -> tuple[float, bool]:
+    """Least cost below the limit, which fills `choice`, or the limit; and whether nothing was left out."""
+    count = many.size
+    order, rank, price = _ranked(mu, nu, cost, space, rate, many)
+    rest, least = np.zeros(count + 1), np.zeros((count + 1, 3))  # what the devices still to come need at least
+    for depth in range(count - 1, -1, -1):
+        i = order[depth]
+        needs = np.full(3, math.inf)
+        for k in range(many[i]):
+            if cost[i, k] < math.inf:
+                needs[0] = min(needs[0], cost[i, k])
+                needs[1], needs[2] = min(needs[1], space[i, k]), min(needs[2], rate[i, k])
+        rest[depth] = rest[depth + 1] + price[i, rank[i, 0]]
+        least[depth] = least[depth + 1] + needs
+    states = np.zeros((1, 3))
+    origin, first = np.zeros((64, 2), np.int64), np.zeros(count + 1, np.int64)  # of every state: parent, option
+    for depth in range(count):
+        i = order[depth]
+        grown, come = np.empty((states.shape[0] * many[i], 3)), 0
+        source = np.empty((grown.shape[0], 2), np.int64)
+        for s in range(states.shape[0]):
+            for place in range(many[i]):
+                k = rank[i, place]
+                costs, spaces, rates = states[s, 0] + cost[i, k], states[s, 1] + space[i, k], states[s, 2] + rate[i, k]
+                if not costs + mu * spaces + nu * rates + rest[depth + 1] - mu - nu < limit * (1.0 - 1e-12):
+                    break  # the options that follow have higher prices
+                fits = spaces + least[depth + 1, 1] <= WITHIN and rates + least[depth + 1, 2] <= WITHIN
+                if fits and costs + least[depth + 1, 0] < limit:
+                    grown[come, 0], grown[come, 1], grown[come, 2] = costs, spaces, rates
+                    source[come, 0], source[come, 1] = s, k
+                    come += 1
+        if come == 0:
+            return limit, True
+        kept = _front(grown[:come])
+        if kept.size > _STATES:
+            return limit, False
+        states = grown[kept]
+        begin = first[depth]
+        first[depth + 1] = begin + kept.size
+        if first[depth + 1] > origin.shape[0]:
+            more = np.zeros((2 * first[depth + 1], 2), np.int64)
+            more[:begin] = origin[:begin]
+            origin = more
+        origin[begin : begin + kept.size] = source[kept]
+    at = np.argmin(states[:, 0])
+    value = states[at, 0]
+    for depth in range(count - 1, -1, -1):
+        parent, choice[order[depth]] = origin[first[depth] + at]
+        at = parent
+    return value, True
