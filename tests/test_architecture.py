@@ -13,7 +13,8 @@ SOURCE = Path(fedfloor.__file__).parent
 #: a module imports only from lines above its own
 ORDER = [
     "errors", "references", "units", "scenario", "costs", "traces", "weather", "participation", "theory", "scheduling",
-    "training", "profiling", "rounds", "runlog", "summary", "simulation", "planning", "tradeoff", "compare", "deploy",
+    "training", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
+    "checkpoint", "running", "planning", "tradeoff", "compare", "deploy",
     "report", "api", "console", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it

@@ -4,22 +4,26 @@ __all__ = [
     "Prepared",
     "Run",
     "carry_out",
+    "carry_out_training",
+    "evaluate",
     "load",
     "plan",
     "prepare",
     "read",
     "resolve",
     "round_to_plan",
+    "run",
     "run_folders",
     "simulate",
 ]
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedfloor.errors import PolicyError, RunLogError, ScenarioError, SnapshotError
+from fedfloor.errors import MissingExtraError, PolicyError, RunLogError, ScenarioError, SnapshotError
 from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot
 from fedfloor.profiling import inferred_layers
 from fedfloor.rounds import run_rounds
@@ -31,6 +35,9 @@ from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
 from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.simulation import SimulatedPlant, simulated_rates
+
+if TYPE_CHECKING:
+    from fedfloor.running import Event, TrainedRun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +127,104 @@ def simulate(
     return carry_out(prepared, Path(out) if out is not None else None, on_round=on_round)
 
 
+def run(
+    scenario: str | Path,
+    policy: str | None = None,
+    rounds: int | None = None,
+    *,
+    seed: int | None = None,
+    overrides: Sequence[str] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    until_accuracy: float | None = None,
+    until_clock: float | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    data_dir: str | Path | None = None,
+    on_event: Callable[["Event"], None] = lambda _: None,
+) -> "TrainedRun":
+    """Rounds of scheduling and real split training on the simulated network. Needs the extra 'train'.
+
+    With `out` the run folder is written there, and `resume` goes on from its last checkpoint.
+
+    Examples
+    --------
+    >>> import fedfloor
+    >>> done = fedfloor.run("quick", policy="random", rounds=2, workers=1)
+    >>> len(done.records), int(done.confusion.sum())
+    (2, 1000)
+    """
+    prepared = prepare(scenario, policy, rounds, seed=seed, overrides=overrides, training=True)
+    return carry_out_training(
+        prepared,
+        Path(out) if out is not None else None,
+        resume=resume,
+        until_accuracy=until_accuracy,
+        until_clock=until_clock,
+        workers=workers,
+        device=device,
+        data_dir=Path(data_dir) if data_dir is not None else None,
+        on_event=on_event,
+    )
+
+
+def carry_out_training(
+    prepared: "Prepared",
+    folder: Path | None,
+    *,
+    resume: bool = False,
+    until_accuracy: float | None = None,
+    until_clock: float | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    on_event: Callable[["Event"], None] = lambda _: None,
+) -> "TrainedRun":
+    """Train what was prepared."""
+    try:
+        from fedfloor.running import Until, train  # noqa: PLC0415  # torch is loaded only for this
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("training", "train") from error
+    return train(
+        prepared.file,
+        prepared.scenario,
+        prepared.scheduler,
+        str(prepared.policy),
+        folder,
+        resume=resume,
+        until=Until(until_accuracy, until_clock),
+        workers=workers,
+        device=device,
+        data_folder=data_dir,
+        on_event=on_event,
+    )
+
+
+def evaluate(
+    run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None
+) -> dict[str, Any]:
+    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is copied there."""
+    try:
+        from fedfloor.running import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("evaluating", "train") from error
+    confusion, loss, rounds, weights = evaluate_run(Path(run), Path(data_dir) if data_dir is not None else None)
+    if export is not None:
+        try:
+            shutil.copyfile(weights, export)
+        except OSError as error:
+            raise RunLogError(f"{export}: cannot be written: {error.strerror}. Name another place") from None
+    return {
+        "run": str(run),
+        "rounds": rounds,
+        "samples": int(confusion.sum()),
+        "accuracy": float(confusion.trace() / confusion.sum()),
+        "loss": loss,
+        "confusion": confusion.tolist(),
+        "exported": None if export is None else str(export),
+    }
+
+
 def prepare(
     scenario: str | Path,
     policy: str | None = None,
@@ -127,8 +232,9 @@ def prepare(
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    training: bool = False,
 ) -> Prepared:
-    """Everything a simulation needs, checked, before it starts."""
+    """Everything a simulation or a training run needs, checked, before it starts."""
     file = resolve(scenario, overrides, seed=seed, rounds=rounds)
     plant = build(file, str(scenario))
     if policy is not None and not isinstance(policy, str):
@@ -140,12 +246,12 @@ def prepare(
     )
     spec, scheduler = make_policy(spec)
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
-    if getattr(scheduler, "needs_training", False):
+    if getattr(scheduler, "needs_training", False) and not training:
         raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another one")
     return Prepared(file, plant.model_copy(update={"policy": file.policy}), spec, scheduler)
 
 
-def run_folders(planned: Sequence[Prepared], out: Path | None) -> list[Path]:
+def run_folders(planned: Sequence[Prepared], out: Path | None, *, resume: bool = False) -> list[Path]:
     """Folders of runs: `runs/<scenario>-<policy>-<seed>`, or what --out says; with several runs one below it for each.
 
     All of them are checked before the first run starts.
@@ -156,7 +262,8 @@ def run_folders(planned: Sequence[Prepared], out: Path | None) -> list[Path]:
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
             raise PolicyError(f"policy '{planned[index].policy}': is given twice. Leave one out")
-        refuse_filled(folder)
+        if not resume:
+            refuse_filled(folder)
     return folders
 
 

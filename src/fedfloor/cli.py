@@ -2,15 +2,21 @@
 
 __all__ = [
     "CostModel",
+    "Device",
     "Format",
     "ProfileFormat",
     "app",
     "check",
+    "data_app",
+    "data_fetch",
+    "data_verify",
+    "evaluate",
     "init",
     "list_",
     "main",
     "plan",
     "profile",
+    "run",
     "schema",
     "simulate",
     "tradeoff",
@@ -26,7 +32,7 @@ import typer
 import typer.core
 
 from fedfloor import __version__
-from fedfloor.errors import FedfloorError
+from fedfloor.errors import FailedRunError, FedfloorError
 
 # Plain help: rich would take longer to import than everything else, and typer escapes brackets for it.
 typer.core.HAS_RICH = False
@@ -63,6 +69,14 @@ class CostModel(StrEnum):
     PAPER = "paper"
 
 
+class Device(StrEnum):
+    """Where tensors live."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    MPS = "mps"
+
+
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Table for people or JSON for programs.")]
 SetOption = Annotated[
@@ -70,6 +84,12 @@ SetOption = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one scenario value; repeatable."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of every random draw.")]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", metavar="DIR", help="Where data sets lie; default FEDFLOOR_DATA, or the user's data folder."
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
@@ -256,6 +276,109 @@ def simulate(
 
 
 @app.command()
+def run(
+    scenario: ScenarioArgument,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="Who decides; repeatable, all on the same weather, data and first weights. The scenario's own "
+            "if left out.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Number of rounds; the scenario's if left out.")
+    ] = None,
+    seed: SeedOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Run folder, or with several policies where each gets one; default runs."
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")] = False,
+    until_accuracy: Annotated[
+        float | None,
+        typer.Option("--until-accuracy", metavar="A", min=0, max=1, help="End when an evaluation reaches it."),
+    ] = None,
+    until_clock: Annotated[
+        float | None,
+        typer.Option("--until-clock", metavar="SECONDS", min=0, help="End when so much simulated time has passed."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=256, help="Training processes; one per core if left out. The result is the same."
+        ),
+    ] = None,
+    device: Annotated[Device, typer.Option("--device", help="Where tensors live.")] = Device.CPU,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Train: rounds of scheduling and real split learning on the simulated network. Needs the extra 'train'.
+
+    Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
+    """
+    from statistics import median
+
+    from fedfloor import api, console
+    from fedfloor.summary import summarise
+
+    chosen: list[str | None] = list(policies or ()) or [None]
+    planned = [
+        api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or (), training=True) for policy in chosen
+    ]
+    folders = api.run_folders(planned, out, resume=resume)
+    runs = []
+    for prepared, folder in zip(planned, folders, strict=True):
+        note = _first_time(prepared.policy.name)
+        with console.progress(str(prepared.policy), prepared.scenario.rounds, quiet=quiet, note=note) as (bar, task):
+            show = console.training_note(bar, task)
+            runs.append(
+                api.carry_out_training(
+                    prepared,
+                    folder,
+                    resume=resume,
+                    until_accuracy=until_accuracy,
+                    until_clock=until_clock,
+                    workers=workers,
+                    device=device.value,
+                    data_dir=data_dir,
+                    on_event=show,
+                )
+            )
+    summaries = [summarise(done.records) for done in runs]
+    seconds = [median([entry["solve_s"] for entry in done.timings] or [0.0]) for done in runs]
+    if form is Format.JSON:
+        entries = zip(summaries, seconds, folders, runs, strict=True)
+        console.print_json([console.as_json(*entry) for entry in entries])
+    else:
+        console.print_training(summaries, seconds, [str(folder) for folder in folders], runs)
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")],
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Also write the model, as safetensors.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Test the model of a run's last checkpoint: accuracy and who is taken for whom. Needs the extra 'train'.
+
+    Example:  fedfloor evaluate runs/demo --export model.safetensors
+    """
+    from fedfloor import api, console
+
+    found = api.evaluate(folder, export=export, data_dir=data_dir)
+    console.print_json(found) if form is Format.JSON else console.print_evaluation(found)
+
+
+@app.command()
 def plan(
     source: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Snapshot file, or a run folder with --round.")],
     policy: Annotated[
@@ -314,6 +437,44 @@ def tradeoff(
         console.print_tradeoff(plant, points)
 
 
+data_app = typer.Typer(
+    help="Get and check data sets: fashion-mnist, cifar10, svhn.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(data_app, name="data")
+
+DataArgument = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist, cifar10 or svhn.")]
+
+
+@data_app.command("fetch")
+def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietOption = False) -> None:
+    """Download the official files of a data set and check them; goes on where it was interrupted.
+
+    Example:  fedfloor data fetch cifar10
+    """
+    from fedfloor.console import downloading
+    from fedfloor.training.fetching import fetch
+
+    with downloading(quiet=quiet) as show:
+        files = fetch(name, data_dir, on_progress=show)
+    for file in files:
+        print(f"{'fetched' if file.fresh else 'there already:'} {file.path}")
+
+
+@data_app.command("verify")
+def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: FormatOption = Format.TABLE) -> None:
+    """Read a data set and show what it holds and whether its files are the official ones.
+
+    Example:  fedfloor data verify fashion-mnist --data-dir /usr/share/datasets
+    """
+    from dataclasses import asdict
+
+    from fedfloor.console import print_json, print_verified
+    from fedfloor.training.fetching import verify
+
+    report = asdict(verify(name, data_dir))
+    print_json(report) if form is Format.JSON else print_verified(report)
+
+
 def _first_time(policy: str) -> str:
     """What to say while the solver compiles; nothing where it does not have to."""
     if policy.partition(":")[0] != "ddsra":
@@ -347,6 +508,8 @@ def main() -> None:
         _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
     except FedfloorError as error:
         _fail(str(error), 2)
+    except FailedRunError as error:
+        _fail(str(error), 1)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", 130)
     except BrokenPipeError:

@@ -3,21 +3,26 @@
 __all__ = [
     "amount",
     "as_json",
+    "downloading",
     "print_check",
+    "print_evaluation",
     "print_json",
     "print_listing",
     "print_plan",
     "print_profile",
     "print_simulation",
     "print_tradeoff",
+    "print_training",
+    "print_verified",
     "progress",
+    "training_note",
     "working",
 ]
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +31,16 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
 from fedfloor.costs.headline import Headline
@@ -117,6 +131,30 @@ def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator
         _ERR.print(note)
     with bar:
         yield bar, bar.add_task(label, total=total, note=note)
+
+
+@contextmanager
+def downloading(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """What to call with a file's name, its bytes so far and in all: a live bar per file on standard error."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=_ERR,
+        transient=True,
+        disable=quiet or not _ERR.is_terminal,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def show(file: str, done: int, total: int) -> None:
+        if file not in tasks:
+            tasks[file] = bar.add_task(file, total=total)
+        bar.update(tasks[file], completed=done)
+
+    with bar:
+        yield show
 
 
 @contextmanager
@@ -347,7 +385,22 @@ def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
     _OUT.print(f"Bounds: Theorem 2 with the repairs of docs/paper_notes.md; {note}.")
 
 
-def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str]) -> None:
+def print_verified(report: Mapping[str, Any]) -> None:
+    """A data set in figures, then its files."""
+    shape = "x".join(map(str, report["shape"]))
+    _OUT.print(f"{report['name']} can be read: {report['origin']}", style="bold", soft_wrap=True)
+    _OUT.print(f"{report['training']:,} training and {report['test']:,} test samples of {shape}")
+    classes = _table("samples per class", "class", *map(str, range(report["classes"])))
+    classes.add_row("training", *(f"{count:,}" for count in report["training_per_class"]))
+    classes.add_row("test", *(f"{count:,}" for count in report["test_per_class"]))
+    _OUT.print(classes)
+    for file in report["files"]:
+        _OUT.print(f"checksum {file['checksum']}: {file['path']}", soft_wrap=True)
+
+
+def print_simulation(
+    summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str], runs: Sequence[Any] = ()
+) -> None:
     """Policies side by side: their figures, then participation per floor."""
     first = summaries[0]
     names = [summary.policy.removesuffix(",solver=exact") for summary in summaries]
@@ -364,6 +417,8 @@ def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[floa
         "completed": [str(summary.completed) for summary in summaries],
         **{f"failed: {cause}": [str(summary.failures.get(cause, 0)) for summary in summaries] for cause in causes},
         "worst shortfall": [f"{summary.shortfall:.3f}" for summary in summaries],
+        **({"accuracy": [f"{done.accuracy:.2%}" for done in runs]} if runs else {}),
+        **({"test loss": [f"{done.loss:.4f}" for done in runs]} if runs else {}),
         "time to decide": [amount(seconds, "s") for seconds in solve_times],
     }
     table = _table(f"{first.rounds} rounds", "", *names)
@@ -384,11 +439,74 @@ def print_simulation(summaries: Sequence[RunSummary], solve_times: Sequence[floa
         _OUT.print(f"log: {folder}", soft_wrap=True)
 
 
-def as_json(summary: RunSummary, solve_time: float, folder: Path) -> dict[str, Any]:
+def training_note(bar: Progress, task: TaskID) -> Callable[[Any], None]:
+    """What to call with a training run's events: shows clock, accuracy, loss and who is training."""
+    shown = {"accuracy": "", "loss": "", "clock": "clock 0 s"}
+
+    def show(event: Any) -> None:
+        entry, advance = event.record, 0
+        if entry is not None:
+            losses = [gateway["loss"] for gateway in entry["gateways"] if gateway["loss"] is not None]
+            shown["clock"] = f"clock {entry['clock_s'] or 0.0:.4g} s"
+            if losses:
+                shown["loss"] = f"loss {sum(losses) / len(losses):.3f}"
+            if entry["accuracy"] is not None:
+                shown["accuracy"] = f"accuracy {entry['accuracy']:.1%}"
+            advance = entry["round"] + 1
+        busy = f"training {', '.join(event.training)}" if event.training else ""
+        note = "  ".join(filter(None, (shown["clock"], shown["accuracy"], shown["loss"], busy)))
+        if advance:
+            bar.update(task, completed=advance, note=note)
+        else:
+            bar.update(task, note=note)
+
+    return show
+
+
+def print_training(
+    summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str], runs: Sequence[Any]
+) -> None:
+    """Policies side by side, what training made of them, and a sentence that says what happened."""
+    print_simulation(summaries, solve_times, folders, runs)
+    for summary, done in zip(summaries, runs, strict=True):
+        holding = done.holding
+        asked = "" if done.resumed == 0 else f" (resumed at round {done.resumed})"
+        classes = done.confusion.shape[0]
+        trained = f"{holding.samples.labels.size:,} samples on {holding.histogram.shape[0]} devices"
+        _OUT.print(
+            f"{summary.policy.removesuffix(',solver=exact')}: after {summary.rounds} rounds{asked} and "
+            f"{amount(summary.clock, 's')} of simulated time the model names {done.accuracy:.1%} of "
+            f"{done.confusion.sum():,} test samples rightly (guessing: {1 / classes:.0%}), having learnt from "
+            f"{trained} that never left their floor ({holding.origin}).",
+            style="bold",
+        )
+
+
+def print_evaluation(found: Mapping[str, Any]) -> None:
+    """Accuracy, and who is taken for whom."""
+    _OUT.print(
+        f"{found['run']}, after {found['rounds']} rounds: accuracy {found['accuracy']:.2%} on {found['samples']:,} "
+        f"samples, loss {found['loss']:.4f}",
+        style="bold",
+    )
+    classes = len(found["confusion"])
+    if classes <= 20:
+        table = _table("true class, and what it was taken for", "", *map(str, range(classes)), "right")
+        for label, row in enumerate(found["confusion"]):
+            cells = [str(count) if count else "." for count in row]
+            table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")
+        _OUT.print(table)
+    if found["exported"]:
+        _OUT.print(f"model: {found['exported']}")
+
+
+def as_json(summary: RunSummary, solve_time: float, folder: Path, done: Any = None) -> dict[str, Any]:
     """A summary with units in its keys."""
     entry = asdict(summary)
     for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
         entry[f"{key}_{unit}"] = entry.pop(key)
     entry["time_per_round_s"] = solve_time
     entry["folder"] = str(folder)
+    if done is not None:
+        entry |= {"accuracy": done.accuracy, "loss": done.loss, "resumed_at": done.resumed, "data": done.holding.origin}
     return entry

@@ -6,11 +6,16 @@ FedfloorError            wrong input: the command line prints it as one line and
 ├── TraceError           a recorded trace
 ├── ModelError           a network that cannot be described or cut
 ├── PolicyError          a policy that is unknown or wrongly configured
+├── DataError            a data set that is missing, damaged or cannot be fetched
 ├── RunLogError          a run folder or its log
 └── MissingExtraError    a feature whose optional dependency is not installed
+
+FailedRunError           a run that could not go on although its input is right: exit code 1
 """
 
 __all__ = [
+    "DataError",
+    "FailedRunError",
     "FedfloorError",
     "MissingExtraError",
     "ModelError",
@@ -28,6 +33,10 @@ from collections.abc import Iterable
 
 class FedfloorError(Exception):
     """Base of all errors that the reader of the message can mend."""
+
+
+class FailedRunError(Exception):
+    """A run that diverged, lost a process or found no room on the disk."""
 
 
 class ScenarioError(FedfloorError):
@@ -48,6 +57,10 @@ class ModelError(FedfloorError):
 
 class PolicyError(FedfloorError):
     """A policy that is unknown or wrongly configured."""
+
+
+class DataError(FedfloorError):
+    """A data set that is missing, damaged or cannot be fetched."""
 
 
 class RunLogError(FedfloorError):

@@ -2,6 +2,7 @@
 
 __all__ = ["RoundToPlan", "answer", "export_snapshot", "from_run", "of_snapshot"]
 
+import dataclasses
 import json
 import math
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError
 from fedfloor.rounds import decide
@@ -23,6 +25,8 @@ from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
 from fedfloor.scheduling.snapshot import Snapshot, snapshot_of, state_of
 from fedfloor.scheduling.state import RoundState
 from fedfloor.simulation import SimulatedPlant, simulated_outcome
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,24 +44,81 @@ def of_snapshot(snapshot: Snapshot) -> RoundToPlan:
 
 
 def from_run(folder: Path, index: int) -> RoundToPlan:
-    """A logged round, with the policy that decided it: its weather is drawn again, its queues come from the log."""
+    """A logged round, with the policy that decided it: its weather is drawn again, its queues come from the log.
+
+    What batteries held follows from the weather of the rounds before and the energy that they logged as spent.
+    """
     records = read_records(folder)
     if not 0 <= index < len(records):
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
         raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
     scenario = scenario_of(folder)
-    gateways = _logged_gateways(records[index], f"{folder / ROUNDS}: line {index + 1}", index, scenario)
+    place = f"{folder / ROUNDS}: line {index + 1}"
+    gateways = _logged_gateways(records[index], place, index, scenario)
     plant = SimulatedPlant(scenario, np.array([entry["target_rate"] for entry in gateways], float))
+    _charge(plant, records[:index], folder)
     plant.index, plant.queue = index, np.array([entry["queue"] for entry in gateways], float)
-    state = plant.observe()
-    budgets = np.array([entry["energy_budget_j"] for entry in gateways], float)  # null, without limits, becomes nan
-    if np.any(np.abs(budgets - state.weather.gateway_energy) > 1e-9 * budgets):
+    state = dataclasses.replace(plant.observe(), last_loss=_last_losses(records[:index], len(gateways)))
+    logged = np.array([entry.get("energy_budget_j") for entry in gateways], float)  # null, without limits, becomes nan
+    drawn = state.weather.gateway_energy
+    if scenario.limits:
+        logged = np.append(logged, _of_devices(gateways, "energy_budget_j", place, scenario))
+        drawn = np.append(drawn, state.weather.device_energy)
+    if np.any(np.abs(logged - drawn) > 1e-9 * logged):
         raise RunLogError(
             f"{folder}: its {SCENARIO} does not give the weather of its {ROUNDS}. One of them was changed"
         )
     spec = PolicySpec(scenario.policy.name, tuple(scenario.policy.settings.items()))
     v = dict(spec.settings).get("v", Ddsra().v) if spec.name == "ddsra" else Ddsra().v
     return RoundToPlan(state, float(v), spec)
+
+
+def _last_losses(records: list[dict[str, Any]], floors: int) -> Floats:
+    """Training loss of every floor when it last took part, (M,); nan before."""
+    found = np.full(floors, np.nan)
+    for record in records:
+        for m, entry in enumerate(record.get("gateways", ())[:floors]):
+            if isinstance(entry.get("loss"), int | float):
+                found[m] = entry["loss"]
+    return found
+
+
+def _charge(plant: SimulatedPlant, records: list[dict[str, Any]], folder: Path) -> None:
+    """Bring the batteries to where the logged rounds left them."""
+    scenario = plant.scenario
+    if not scenario.limits or not any(scenario.battery.gateway_capacity + scenario.battery.device_capacity):
+        return
+    for index, record in enumerate(records):
+        place = f"{folder / ROUNDS}: line {index + 1}"
+        gateways = _logged_gateways(record, place, index, scenario)
+        plant.index = index
+        plant.observe()
+        plant.carry(
+            np.array([_number(entry, "energy_j", place) for entry in gateways]),
+            np.nan_to_num(_of_devices(gateways, "energy_j", place, scenario)),  # who is not logged spent nothing
+        )
+
+
+def _of_devices(gateways: list[dict[str, Any]], key: str, place: str, scenario: Scenario) -> Floats:
+    """A logged figure of every device, (N,); nan on floors that were not selected."""
+    found: list[float] = []
+    for floor, entry in zip(scenario.floors, gateways, strict=True):
+        names, logged = [device.name for device in floor.devices], entry.get("devices")
+        if not entry.get("selected") and logged is None:
+            found += [math.nan] * len(names)
+        elif isinstance(logged, list) and [isinstance(one, dict) and one.get("name") for one in logged] == names:
+            found += [_number(device, key, place) for device in logged]
+        else:
+            problem = f"{floor.name}.devices must be the scenario's, in its order"
+            raise RunLogError(f"{place}: {problem}. The log was changed; run again")
+    return np.array(found)
+
+
+def _number(entry: Mapping[str, Any], key: str, place: str) -> float:
+    value = entry.get(key)
+    if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise RunLogError(f"{place}: {entry['name']}.{key} must be a number >= 0, got {value!r:.60}")
+    return float(value)
 
 
 def _logged_gateways(record: Mapping[str, Any], place: str, index: int, scenario: Scenario) -> list[dict[str, Any]]:
@@ -71,10 +132,9 @@ def _logged_gateways(record: Mapping[str, Any], place: str, index: int, scenario
     elif [entry.get("name") for entry in gateways] != names:
         problem = f"gateways must be the scenario's, in its order: {', '.join(names)[:80]}"
     else:
-        for entry, key in ((entry, key) for entry in gateways for key in ("queue", "target_rate")):
-            value = entry.get(key)
-            if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
-                raise RunLogError(f"{place}: {entry['name']}.{key} must be a number >= 0, got {value!r:.60}")
+        for entry in gateways:
+            for key in ("queue", "target_rate"):
+                _number(entry, key, place)
         if all(isinstance(entry.get("energy_budget_j"), int | float | None) for entry in gateways):
             return gateways
         problem = "energy_budget_j must be a number or null"

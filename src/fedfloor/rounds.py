@@ -3,8 +3,8 @@
 __all__ = ["Outcome", "PlantDriver", "RoundRecord", "decide", "next_queue", "run_rounds"]
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -34,6 +34,7 @@ class Outcome:
     loss: Floats  #: (M,) [1] training loss; nan without training
     accuracy: float | None = None  #: of the global model, on rounds that evaluate
     test_loss: float | None = None
+    per_floor: Mapping[str, Floats] = field(default_factory=dict)  #: more figures for the log, (M,) each
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ __all__ = [
     "scenario_of",
 ]
 
+import contextlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import IO, Any, Literal, Self, get_args
 
 from pydantic import ValidationError
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.rounds import RoundRecord
 from fedfloor.scenario import Scenario, build, read
 from fedfloor.scheduling.state import IDLE
@@ -48,7 +49,7 @@ def round_record(record: RoundRecord, policy: str) -> dict[str, Any]:
 def _gateway(record: RoundRecord, m: int) -> dict[str, Any]:
     state, outcome, asked = record.state, record.outcome, record.outcome.figures
     selected = bool(record.decision.channel[m] != IDLE)
-    entry = {
+    entry: dict[str, Any] = {
         "name": state.plant.gateways.names[m],
         "selected": selected,
         "channel": int(record.decision.channel[m]) if selected else None,
@@ -64,6 +65,7 @@ def _gateway(record: RoundRecord, m: int) -> dict[str, Any]:
         "queue": _number(state.queue[m]),
         "target_rate": _number(state.target_rate[m]),
         "loss": _number(outcome.loss[m]),
+        **{key: _number(values[m]) for key, values in outcome.per_floor.items()},
     }
     if selected:
         entry["devices"] = [_device(record, int(n)) for n in (state.plant.devices.floor == m).nonzero()[0]]
@@ -99,27 +101,61 @@ class RunFolder:
     def create(cls, path: Path, scenario_toml: str) -> Self:
         """A new folder; one that holds anything is left alone."""
         refuse_filled(path)
+        return cls._open(path, scenario_toml, "w")
+
+    @classmethod
+    def reopen(cls, path: Path, scenario_toml: str, rounds: int) -> Self:
+        """A folder to go on with after so many rounds: what was logged beyond them is cut off."""
+        for name in (ROUNDS, TIMINGS):
+            _cut(path / name, rounds)
+        return cls._open(path, scenario_toml, "a")
+
+    @classmethod
+    def _open(cls, path: Path, scenario_toml: str, mode: str) -> Self:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            (path / SCENARIO).write_text(scenario_toml, encoding="utf-8")
-            return cls(path, (path / ROUNDS).open("w", encoding="utf-8"), (path / TIMINGS).open("w", encoding="utf-8"))
+            part = path / f"{SCENARIO}.part"
+            part.write_text(scenario_toml, encoding="utf-8")
+            part.replace(path / SCENARIO)
+            logs = [(path / name).open(mode, encoding="utf-8") for name in (ROUNDS, TIMINGS)]
         except OSError as error:
             raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
+        return cls(path, *logs)
 
     def append(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Log one round."""
         for file, entry in ((self._rounds, record), (self._timings, timing)):
-            file.write(json.dumps(entry, allow_nan=False) + "\n")
-            file.flush()
+            try:
+                file.write(json.dumps(entry, allow_nan=False) + "\n")
+                file.flush()
+            except OSError as error:
+                raise FailedRunError(
+                    f"{file.name}: cannot be written: {error.strerror}. Make room, then go on"
+                ) from None
 
     def close(self) -> None:
         """Finish the files; a run without a round leaves none behind."""
-        self._rounds.close()
-        self._timings.close()
+        for file in (self._rounds, self._timings):
+            with contextlib.suppress(OSError):  # a full disk was told of when it was met
+                file.close()
         if (self.path / ROUNDS).stat().st_size == 0:
             for name in (ROUNDS, TIMINGS, SCENARIO):
                 (self.path / name).unlink()
             self.path.rmdir()
+
+
+def _cut(path: Path, lines: int) -> None:
+    """Keep the first lines of a log."""
+    try:
+        content = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        if len(content) < lines or any(not line.endswith(b"\n") for line in content[:lines]):
+            problem = f"has {len(content)} whole lines, the checkpoint was taken after {lines}"
+            raise RunLogError(f"{path}: {problem}. Restore it, or run anew in another folder")
+        if len(content) > lines:
+            with path.open("r+b") as file:
+                file.truncate(sum(len(line) for line in content[:lines]))
+    except OSError as error:
+        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
 
 
 def refuse_filled(path: Path) -> None:

@@ -13,9 +13,9 @@ import tomli_w
 from pydantic.fields import FieldInfo
 
 from fedfloor.errors import ScenarioError, advice_for
-from fedfloor.scenario.file import DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
+from fedfloor.scenario.file import BatteryFile, DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
 from fedfloor.scenario.numbers import Number, Range, draw
-from fedfloor.scenario.plant import Device, Floor, Gateway, Radio, Scenario
+from fedfloor.scenario.plant import Battery, Device, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
 from fedfloor.units import split_suffix, to_si
 
@@ -46,7 +46,8 @@ def expand(file: ScenarioFile, label: str) -> ScenarioFile:
         if isinstance(rates, tuple) and len(rates) != len(floors):
             problem = f"has {len(rates)} rates for {len(floors)} floors. Give one rate per floor"
             raise ScenarioError(f"{label}: participation.{key}: {problem}.")
-    return file.model_copy(update={"floors": floors, "hardware": {}})
+    battery = _battery(file, floors, label) if file.battery is not None else None
+    return file.model_copy(update={"floors": floors, "hardware": {}, "battery": battery})
 
 
 def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> None:
@@ -96,6 +97,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
             )
             for floor in file.floors
         ),
+        battery=Battery(**_si(_battery(file, file.floors, label))),
         baseline=file.baseline,
         participation=file.participation,
         policy=file.policy,
@@ -147,6 +149,19 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
         )
         for floor in range(count)
     ]
+
+
+def _battery(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> BatteryFile:
+    """A capacity for every single floor and device; 0 where none is given."""
+    given, devices = file.battery or BatteryFile(), sum(len(floor.devices) for floor in floors)
+
+    def capacities(key: str, count: int) -> tuple[float, ...]:
+        return tuple(value or 0.0 for value in _column(given, key, count, file.seed, "battery", label))
+
+    return BatteryFile.model_construct(
+        gateway_capacity_j=capacities("gateway_capacity_j", len(floors)),
+        device_capacity_j=capacities("device_capacity_j", devices),
+    )
 
 
 def _devices(

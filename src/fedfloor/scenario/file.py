@@ -2,6 +2,7 @@
 
 __all__ = [
     "Baseline",
+    "BatteryFile",
     "Costs",
     "Data",
     "DeviceGroup",
@@ -118,6 +119,10 @@ class Training(Section):
     """least number of layers that stay on a device; with 0 raw samples may leave it"""
     evaluate_every: Int1 = 5
     """rounds between two evaluations on the test set"""
+    checkpoint_every: Int1 = 5
+    """rounds between two checkpoints"""
+    halves: Literal["joined", "apart"] = "joined"
+    """train the two halves of the network in one piece, which gives the same weights, or apart as real machines do"""
 
 
 class Data(Section):
@@ -125,8 +130,14 @@ class Data(Section):
 
     name: Annotated[str, Field(min_length=1)] = "fashion-mnist"
     """`fashion-mnist`, `cifar10`, `svhn`, or `package.module:callable`"""
+    partition: Literal["classes", "dirichlet", "shards", "iid"] = "classes"
+    """who holds what: q classes per device, Dirichlet shares of classes, pieces of the sorted data, or a blind draw"""
     non_iid_fraction: Annotated[float, Strict(), Field(ge=0, le=1)] = 1.0
-    """chi, share of a device's samples that come from its own classes only"""
+    """chi, share of a device's samples that come from its own classes only; of `classes`"""
+    concentration: Annotated[float, Strict(), Field(ge=1e-3, le=1e6)] = 0.5
+    """of `dirichlet`: small for few classes per device, large for all alike"""
+    shards: Annotated[int, Strict(), Field(ge=1, le=1000)] = 2
+    """of `shards`: pieces per device"""
 
     @field_validator("name")
     @classmethod
@@ -183,6 +194,8 @@ class DeviceGroup(Section):
     """number of devices on each floor of the group"""
     samples: Count
     """D_n, data points the device holds"""
+    held: Int1 | None = None
+    """data points that were left for it where its classes ran out; written by runs"""
     hardware: str | None = None
     """class from [hardware.<class>] that gives what is not given here"""
     frequency_ghz: Positive | None = None
@@ -237,6 +250,15 @@ class FloorGroup(Section):
     """the floor's devices"""
 
 
+class BatteryFile(Section):
+    """What carries unspent energy to the next round; it starts empty, and without it what is not spent is lost."""
+
+    gateway_capacity_j: NonNegative | None = None
+    """most energy a gateway carries over; a list or distribution has a value for every floor"""
+    device_capacity_j: NonNegative | None = None
+    """most energy a device carries over; a list or distribution has a value for every device, floor by floor"""
+
+
 class Baseline(Section):
     """Fixed allocation of every policy but ddsra."""
 
@@ -255,6 +277,12 @@ class Participation(Section):
     """`estimated` from gradients in training runs, `uniform`, or one rate per floor"""
     simulated_rates: Literal["uniform"] | tuple[Share, ...] = "uniform"
     """what a simulation without training uses in place of estimated rates"""
+    estimate_every: Int1 = 10
+    """rounds between two estimates of the rates"""
+    estimate_samples: Int1 = 64
+    """most samples of a device whose gradients are looked at in an estimate"""
+    observe_every: Int0 = 0
+    """rounds between two measurements of how far floors diverge, in which all floors train; 0 for never"""
 
     @field_validator("rates", "simulated_rates", mode="before")
     @classmethod
@@ -311,6 +339,7 @@ class ScenarioFile(Section):
     radio: RadioFile
     hardware: dict[str, Hardware] = Field(default_factory=dict)
     floors: Annotated[tuple[FloorGroup, ...], Field(min_length=1)]
+    battery: BatteryFile | None = None
     baseline: Baseline
     participation: Participation = Participation()
     policy: Policy = Policy()

@@ -1,6 +1,6 @@
 """The plant in SI units: what every formula, solver and simulation starts from."""
 
-__all__ = ["Device", "Floor", "Gateway", "Radio", "Scenario"]
+__all__ = ["Battery", "Device", "Floor", "Gateway", "Radio", "Scenario"]
 
 from pathlib import Path
 
@@ -18,7 +18,8 @@ class Device(_Si):
     """Weak machine on a shop floor: holds private data, trains the bottom layers (Sec. III-A1)."""
 
     name: str  #: label in reports and log lines
-    samples: PositiveInt  #: [1]      D_n
+    samples: PositiveInt  #: [1]      D_n that are asked for
+    held: PositiveInt | None = None  #: [1]      D_n where classes ran out
     frequency: PositiveFloat  #: [Hz]     f_n^D
     flops_per_cycle: PositiveFloat  #: [1]      phi_n^D
     switched_capacitance: PositiveFloat  #: [W/Hz^3] v_n^D
@@ -27,7 +28,7 @@ class Device(_Si):
 
     def batch(self, fraction: float) -> int:
         """Points in one batch: D~_n = max(1, round(alpha D_n))."""
-        return max(1, round(fraction * self.samples))
+        return max(1, round(fraction * (self.held or self.samples)))
 
 
 class Gateway(_Si):
@@ -52,6 +53,13 @@ class Floor(_Si):
     classes_per_device: PositiveInt | None  #: [1] q_m; None for all classes
     gateway: Gateway
     devices: tuple[Device, ...] = Field(min_length=1)
+
+
+class Battery(_Si):
+    """Most energy that is carried from one round to the next; 0 where there is no battery."""
+
+    gateway_capacity: tuple[NonNegativeFloat, ...]  #: (M,) [J]
+    device_capacity: tuple[NonNegativeFloat, ...]  #: (N,) [J]
 
 
 class Radio(_Si):
@@ -81,6 +89,7 @@ class Scenario(_Si):
     data: Data
     radio: Radio
     floors: tuple[Floor, ...] = Field(min_length=1)
+    battery: Battery
     baseline: Baseline
     participation: Participation
     policy: Policy

@@ -1,6 +1,6 @@
 """A torch network -> its layer list, by shape inference on tensors without data."""
 
-__all__ = ["describe", "infer_layers"]
+__all__ = ["chain", "cut_points", "describe", "infer_layers"]
 
 import warnings
 from collections import Counter
@@ -62,7 +62,7 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
     layers: list[LayerSpec] = []
     owners: set[int] = set()
     seen: Counter[str] = Counter()
-    for path, module in _chain(network, label):
+    for path, module in chain(network, label):
         kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
         if kind is None and type(module) not in _ATTACHMENTS:
             known = sorted(entry.__name__ for entry in (*_KINDS, *_ATTACHMENTS))
@@ -90,7 +90,7 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
     return tuple(layers)
 
 
-def _chain(network: nn.Module, label: str, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+def chain(network: nn.Module, label: str = "model", prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
     """Modules of a network in the order data passes them; only chains can be cut."""
     if not isinstance(network, nn.Sequential):
         if prefix and not list(network.children()):
@@ -103,7 +103,14 @@ def _chain(network: nn.Module, label: str, prefix: str = "") -> Iterator[tuple[s
         raise ModelError(f"{label}: {type(network).__name__} has a forward of its own. Only a plain chain can be cut")
     for name, child in network._modules.items():  # noqa: SLF001  # named_children leaves out a module's second use
         assert child is not None
-        yield from _chain(child, label, f"{prefix}.{name}" if prefix else name)
+        yield from chain(child, label, f"{prefix}.{name}" if prefix else name)
+
+
+def cut_points(network: nn.Module) -> tuple[int, ...]:
+    """For every cut 0..L, how many modules of the chain are on the device."""
+    kinds = [type(module) in _KINDS for _, module in chain(network)]
+    starts = [at for at, is_layer in enumerate(kinds) if is_layer]
+    return (0, *starts[1:], len(kinds))
 
 
 def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:

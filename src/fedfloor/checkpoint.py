@@ -1,0 +1,120 @@
+"""What a training run needs to go on after any interruption: weights in safetensors, everything else in JSON.
+
+The weights are written first under a name of their own, then the state that names them takes the place of the old one
+in a single step: whenever the process is killed, one whole checkpoint is there.
+"""
+
+__all__ = ["Checkpoint", "load_checkpoint", "restore", "save_checkpoint"]
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.learning import LearningPlant
+from fedfloor.participation import GradientFigures
+
+FOLDER = "checkpoint"
+_STATE = "state.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A run between two rounds."""
+
+    round: int  #: the next one
+    clock: float  #: [s] simulated time so far
+    data: str  #: fingerprint of the data
+    state: dict[str, Any]
+    weights: dict[str, npt.NDArray[np.generic]]
+    path: Path  #: of the weights
+
+
+def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str) -> None:
+    """Write a run's checkpoint and remove the one before."""
+    folder, name = run / FOLDER, f"weights-{plant.index:06d}.safetensors"
+    figures = plant.figures
+    state = {
+        "version": _VERSION,
+        "round": plant.index,
+        "clock_s": clock,
+        "data": data,
+        "weights": name,
+        "queue": plant.simulated.queue.tolist(),
+        "target_rate": plant.simulated.target_rate.tolist(),
+        "last_loss": [None if np.isnan(loss) else loss for loss in plant.last_loss.tolist()],
+        "gateway_level_j": plant.simulated.gateway_level.tolist(),
+        "device_level_j": plant.simulated.device_level.tolist(),
+        "divergence_bound": None if plant.bound is None else plant.bound.tolist(),
+        "figures": None if figures is None else {key: value.tolist() for key, value in asdict(figures).items()},
+    }
+    named = plant.engine.work.layout.named(plant.weights)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / name, save(named))
+        _write(folder / _STATE, json.dumps(state, indent=1).encode())
+        for old in folder.glob("weights-*.safetensors"):
+            if old.name != name:
+                old.unlink()
+    except OSError as error:
+        problem = f"{folder}: the checkpoint cannot be written: {error.strerror}"
+        raise FailedRunError(f"{problem}. Make room or mend the folder, then go on with --resume") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file that is either whole or not there."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def load_checkpoint(run: Path) -> Checkpoint | None:
+    """The checkpoint of a run folder, if it has one."""
+    path = run / FOLDER / _STATE
+    weights = path
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if state["version"] != _VERSION:
+            raise RunLogError(
+                f"{path}: version must be {_VERSION}, got {state['version']}. Use the fedfloor that wrote it"
+            )
+        weights = path.parent / str(state["weights"])
+        return Checkpoint(
+            int(state["round"]), float(state["clock_s"]), state["data"], state, load_file(weights), weights
+        )
+    except FileNotFoundError:
+        if weights != path:
+            raise RunLogError(f"{weights}: is missing, but {_STATE} names it. Restore it, or run anew") from None
+        return None
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise RunLogError(f"{path}: is damaged: {error}. Restore it, or run anew in another folder") from None
+
+
+def restore(plant: LearningPlant, checkpoint: Checkpoint) -> None:
+    """Bring a fresh plant to where the checkpoint was taken."""
+    state, simulated = checkpoint.state, plant.simulated
+    try:
+        plant.weights = plant.engine.work.layout.vector(checkpoint.weights)
+        simulated.index = checkpoint.round
+        simulated.queue = np.array(state["queue"], float)
+        simulated.target_rate = np.array(state["target_rate"], float)
+        simulated.gateway_level = np.array(state["gateway_level_j"], float)
+        simulated.device_level = np.array(state["device_level_j"], float)
+        plant.last_loss = np.array(state["last_loss"], float)  # null becomes nan
+        plant.bound = None if state["divergence_bound"] is None else np.array(state["divergence_bound"], float)
+        if state["figures"] is not None:
+            arrays = {key: np.array(value, float) for key, value in state["figures"].items()}
+            plant.figures = GradientFigures(**arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunLogError(f"{checkpoint.path.parent}: does not fit the scenario: {error}. Run anew") from None

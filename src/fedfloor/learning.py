@@ -1,0 +1,220 @@
+"""A plant that learns: the simulated network, and real split training of the devices that complete a round."""
+
+__all__ = ["LearningPlant", "Timing"]
+
+import dataclasses
+import itertools
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.errors import FailedRunError
+from fedfloor.participation import GradientFigures, divergence_bound, participation_rates
+from fedfloor.rounds import Outcome
+from fedfloor.scenario.plant import Scenario
+from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.simulation import SimulatedPlant, simulated_rates
+from fedfloor.training.engine import Engine, Task
+from fedfloor.training.weights import average
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Vector = npt.NDArray[np.float32]
+
+_TESTED_AT_ONCE = 500  #: test samples per task, whoever does it
+
+
+@dataclass(slots=True)
+class Timing:
+    """Wall-clock seconds of a round."""
+
+    train: float = 0.0
+    evaluate: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class LearningPlant:
+    """Keeps the global weights and what was learnt about the floors between rounds."""
+
+    scenario: Scenario
+    engine: Engine
+    weights: Vector = field(init=False)  #: (P,) W^t
+    simulated: SimulatedPlant = field(init=False)
+    last_loss: Floats = field(init=False)  #: (M,)
+    figures: GradientFigures | None = None  #: of the last estimate, with the greatest L_n and rho_n seen
+    bound: Floats | None = None  #: (M,) Phi_m of the last estimate
+    timing: Timing = field(default_factory=Timing)
+    on_training: Callable[[Sequence[str]], None] = lambda _: None  #: told which floors train
+    _batch: Ints = field(init=False)
+    _floor: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        scenario = self.scenario
+        estimated = scenario.participation.rates == "estimated"
+        uniform = np.full(len(scenario.floors), min(scenario.radio.channels / len(scenario.floors), 1.0))
+        self.simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
+        self.weights = self.engine.work.first_weights()
+        self.last_loss = np.full(len(scenario.floors), np.nan)
+        self._batch = self.engine.work.job.batch
+        self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
+
+    @property
+    def index(self) -> int:
+        """Number of the next round."""
+        return self.simulated.index
+
+    def observe(self) -> RoundState:
+        """Draw the round's weather; estimate the rates when their time has come."""
+        self.timing = Timing()
+        wanted = self.scenario.participation
+        if wanted.rates == "estimated" and self.index % wanted.estimate_every == 0:
+            self._estimate()
+        return dataclasses.replace(self.simulated.observe(), last_loss=self.last_loss)
+
+    def execute(self, decision: Decision) -> Outcome:
+        """Train the floors that complete the round, average them, and look at the result when it is time."""
+        begun = time.perf_counter()
+        outcome = self.simulated.execute(decision)
+        watched = self.scenario.participation.observe_every
+        observes = watched > 0 and self.index % watched == 0
+        trains = np.ones_like(outcome.completed) if observes else outcome.completed
+        start, models, loss = self.weights, [], np.full(trains.size, np.nan)
+        target = self._full_steps(start) if observes else None
+        divergence = np.full(trains.size, np.nan)
+        names = [floor.name for floor in self.scenario.floors]
+        self.on_training([name for name, busy in zip(names, trains, strict=True) if busy])
+        devices = np.flatnonzero(trains[self._floor])
+        results = self._train(devices, outcome.allocation.cut[devices], start)
+        for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
+            seen: list[tuple[float, float]] = []
+            model = average(self._checked(group, seen), start.size)
+            if target is not None:
+                divergence[m] = _distance(model, target)
+            if outcome.completed[m]:
+                points = math.fsum(weight for weight, _ in seen)
+                loss[m] = math.fsum(weight * value for weight, value in seen) / points
+                models.append((points, model))
+        if models:
+            self.weights = average(iter(models), start.size)
+            if not np.isfinite(self.weights).all():
+                raise self._diverged("the averaged weights are not finite")
+        self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
+        self.timing.train = time.perf_counter() - begun
+        accuracy, test_loss = None, None
+        if (self.index + 1) % self.scenario.training.evaluate_every == 0:
+            begun = time.perf_counter()
+            confusion, test_loss = self.evaluate()
+            accuracy = float(np.trace(confusion) / confusion.sum())
+            self.timing.evaluate = time.perf_counter() - begun
+        bound = np.full(trains.size, np.nan) if self.bound is None else self.bound
+        return dataclasses.replace(
+            outcome,
+            loss=loss,
+            accuracy=accuracy,
+            test_loss=test_loss,
+            per_floor={"divergence_bound": bound, "divergence": divergence},
+        )
+
+    def settle(self, queue: Floats) -> None:
+        """Keep the queues and go on to the next round."""
+        self.simulated.settle(queue)
+
+    def evaluate(self) -> tuple[Ints, float]:
+        """Confusion matrix (true, predicted) on the test set, and the mean loss."""
+        size = self.engine.work.samples.test_labels.size
+        steps = range(0, size, _TESTED_AT_ONCE)
+        tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
+        results = [result for result, _ in self.engine.run(tasks, self.weights)]
+        return sum(confusion for confusion, _ in results), math.fsum(loss for _, loss in results) / size
+
+    def _train(self, devices: Ints, cuts: Ints, weights: Vector) -> Iterator[tuple[int, float, Vector]]:
+        """Device, its loss and its weights, in the order given."""
+        at_once = self.engine.work.stacks
+        pieces = [slice(begin, begin + at_once) for begin in range(0, devices.size, at_once)]
+        tasks = [Task("train", (self.index, devices[piece], cuts[piece]), devices[piece].size) for piece in pieces]
+        for piece, (losses, trained) in zip(pieces, self.engine.run(tasks, weights), strict=True):
+            yield from zip(devices[piece].tolist(), losses.tolist(), trained, strict=True)
+
+    def _checked(
+        self, group: Iterator[tuple[int, float, Vector]], seen: list[tuple[float, float]]
+    ) -> Iterator[tuple[float, Vector]]:
+        """Batch size and weights of a floor's devices, for averaging; notes batch size and loss."""
+        for n, loss, weights in group:
+            if not math.isfinite(loss) or not np.isfinite(weights).all():
+                floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
+                raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
+            seen.append((float(self._batch[n]), loss))
+            yield float(self._batch[n]), weights
+
+    def _diverged(self, problem: str) -> FailedRunError:
+        advice = "Lower training.learning_rate; the last checkpoint is untouched"
+        return FailedRunError(f"round {self.index}: {problem}. {advice}")
+
+    def _counts(self) -> Ints:
+        return np.diff(self.engine.work.samples.first)
+
+    def _full_steps(self, weights: Vector) -> Vector:
+        """v^{K,t}: K gradient steps on all data of all devices, for comparison only."""
+        training, counts = self.scenario.training, self._counts()
+        current = weights
+        for _ in range(training.local_iterations):
+            tasks = [Task("gradient", (n, None), 1) for n in range(counts.size)]
+            total = np.zeros(weights.size)
+            for n, (_, gradient) in enumerate(self.engine.run(tasks, current)):
+                total += counts[n] / counts.sum() * gradient[0].astype(np.float64)
+            current = (current - training.learning_rate * total).astype(np.float32)
+        return current
+
+    def _estimate(self) -> None:
+        """Estimate what Theorem 1 asks for at the current weights, and the rates that follow (Sec. IV)."""
+        wanted, counts, size = self.scenario.participation, self._counts(), self.weights.size
+        tasks = [Task("estimate", (n, wanted.estimate_samples), 1) for n in range(counts.size)]
+        found: list[Any] = []
+        with _scratch((counts.size, size)) as gradients:
+            mean = np.zeros(size)
+            for n, (result, gradient) in enumerate(self.engine.run(tasks, self.weights)):
+                found.append(result)
+                gradients[n] = gradient[0]
+                mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
+            delta = np.array([_distance(gradients[n], mean) for n in range(counts.size)])
+        before = self.figures
+        smoothness, norm = np.array([entry.smoothness for entry in found]), np.array([entry.norm for entry in found])
+        self.figures = GradientFigures(
+            sigma=np.array([entry.sigma for entry in found]),
+            delta=delta,
+            smoothness=smoothness if before is None else np.maximum(before.smoothness, smoothness),
+            gradient_norm=norm if before is None else np.maximum(before.gradient_norm, norm),
+        )
+        self.bound = divergence_bound(
+            self.figures,
+            batch=self._batch.astype(float),
+            floor=self._floor,
+            floors=len(self.scenario.floors),
+            learning_rate=self.scenario.training.learning_rate,
+            iterations=self.scenario.training.local_iterations,
+        )
+        self.simulated.target_rate = participation_rates(self.bound, self.scenario.radio.channels)
+
+
+@contextmanager
+def _scratch(shape: tuple[int, int]) -> Iterator[Vector]:
+    """A large array in a file, because all devices' gradients at once may be more than memory holds."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            array = np.memmap(file, np.float32, "w+", shape=shape)
+        except OSError as error:
+            problem = f"gradients do not fit the folder for temporary files: {error.strerror}"
+            raise FailedRunError(f"{tempfile.gettempdir()}: {problem}. Make room, or name another in TMPDIR") from None
+        yield array
+
+
+def _distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
+    """Euclidean distance of two vectors; numpy's own sum, which no number of threads changes."""
+    return math.sqrt(float(np.square(one.astype(np.float64) - other).sum()))

@@ -1,0 +1,228 @@
+"""`fedfloor run`: rounds of scheduling and training with a log, checkpoints and an end."""
+
+__all__ = ["Event", "TrainedRun", "Until", "evaluate_run", "train"]
+
+import os
+import tomllib
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.checkpoint import load_checkpoint, restore, save_checkpoint
+from fedfloor.errors import DataError, ModelError, RunLogError
+from fedfloor.learning import LearningPlant
+from fedfloor.rounds import run_rounds
+from fedfloor.runlog import SCENARIO, RunFolder, read_records, round_record, scenario_of
+from fedfloor.scenario import ScenarioFile, resolved_toml
+from fedfloor.scenario.plant import Scenario
+from fedfloor.scheduling.state import Scheduler
+from fedfloor.training.description import describe
+from fedfloor.training.engine import engine_for
+from fedfloor.training.holding import Holding, gather
+from fedfloor.training.work import Job, Samples, network_of
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When a run ends before its last round."""
+
+    accuracy: float | None = None  #: reached in an evaluation
+    clock: float | None = None  #: [s] simulated time has passed
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a run tells while it goes: floors that begin to train, or a round that has ended."""
+
+    training: tuple[str, ...] = ()
+    record: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedRun:
+    """What came of a training run."""
+
+    records: tuple[dict[str, Any], ...]
+    timings: tuple[dict[str, Any], ...]
+    confusion: Ints  #: (C, C) true, predicted, at the end
+    loss: float  #: on the test set, at the end
+    holding: Holding
+    resumed: int  #: round at which this process began
+
+    @property
+    def accuracy(self) -> float:
+        """Share of test samples that the final model names rightly."""
+        return float(np.trace(self.confusion) / self.confusion.sum())
+
+
+def train(
+    file: ScenarioFile,
+    scenario: Scenario,
+    scheduler: Scheduler,
+    policy: str,
+    folder: Path | None,
+    *,
+    resume: bool = False,
+    until: Until = Until(),  # noqa: B008  # frozen
+    workers: int | None = None,
+    device: str = "cpu",
+    data_folder: Path | None = None,
+    on_event: Callable[[Event], None] = lambda _: None,
+) -> TrainedRun:
+    """Run a scenario with training, into a folder if one is named; `resume` goes on from its last checkpoint."""
+    holding = gather(scenario, data_folder)
+    scenario = holding.scenario
+    scenario_toml = resolved_toml(_with_held(file, scenario))
+    checkpoint = None
+    if resume and folder is not None and (folder / SCENARIO).exists():
+        _refuse_changes(folder, scenario_toml)
+        checkpoint = load_checkpoint(folder)
+    fingerprint = _fingerprint(holding.samples)
+    if checkpoint is not None and checkpoint.data != fingerprint:
+        raise DataError(f"{folder}: was trained on other data than {holding.origin} gives now. Restore it, or run anew")
+    job = _job(scenario, device)
+    begun = 0 if checkpoint is None else checkpoint.round
+    with engine_for(job, holding.samples, _processes(workers)) as engine:
+        plant = LearningPlant(scenario, engine)
+        plant.on_training = lambda names: on_event(Event(training=tuple(names)))
+        clock = 0.0
+        if checkpoint is not None:
+            restore(plant, checkpoint)
+            clock = checkpoint.clock
+        log = None
+        records: list[dict[str, Any]] = []
+        timings: list[dict[str, Any]] = []
+        if folder is not None:
+            log = RunFolder.reopen(folder, scenario_toml, begun) if resume else RunFolder.create(folder, scenario_toml)
+            records = read_records(folder) if resume else []
+        try:
+            ended = bool(records) and _is_over(records[-1], until)
+            rounds = run_rounds(plant, scheduler, 0 if ended else max(0, scenario.rounds - begun), clock=clock)
+            for record in rounds:
+                entry = round_record(record, policy)
+                timing = {
+                    "round": entry["round"],
+                    "solve_s": record.solve_time,
+                    "train_s": plant.timing.train,
+                    "evaluate_s": plant.timing.evaluate,
+                }
+                records.append(entry)
+                timings.append(timing)
+                ended = _is_over(entry, until)
+                if log is not None:
+                    log.append(entry, timing)
+                    if ended or plant.index % scenario.training.checkpoint_every == 0 or plant.index == scenario.rounds:
+                        assert folder is not None
+                        save_checkpoint(folder, plant, clock=record.clock, data=fingerprint)
+                on_event(Event(record=entry))
+                if ended:
+                    break
+            confusion, loss = plant.evaluate()
+        finally:
+            if log is not None:
+                log.close()
+    return TrainedRun(tuple(records), tuple(timings), confusion, loss, holding, begun)
+
+
+def evaluate_run(run: Path, data_folder: Path | None = None) -> tuple[Ints, float, int, Path]:
+    """Confusion matrix and mean loss of a run's last checkpoint on its test set, its round, and the file of weights."""
+    checkpoint = load_checkpoint(run)
+    if checkpoint is None:
+        raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
+    holding = gather(scenario_of(run), data_folder)
+    with engine_for(_job(holding.scenario, "cpu"), holding.samples, 1) as engine:
+        plant = LearningPlant(holding.scenario, engine)
+        restore(plant, checkpoint)
+        confusion, loss = plant.evaluate()
+    return confusion, loss, checkpoint.round, checkpoint.path
+
+
+def _with_held(file: ScenarioFile, scenario: Scenario) -> ScenarioFile:
+    """The resolved file with what devices hold where it is less than they ask for, so that rounds can be replayed."""
+    floors = tuple(
+        group.model_copy(
+            update={
+                "devices": tuple(
+                    entry.model_copy(update={"held": device.held})
+                    for entry, device in zip(group.devices, floor.devices, strict=True)
+                )
+            }
+        )
+        for group, floor in zip(file.floors, scenario.floors, strict=True)
+    )
+    return file.model_copy(update={"floors": floors})
+
+
+def _job(scenario: Scenario, device: str) -> Job:
+    """What training needs to know of a scenario, after a look at whether its network fits its layer list."""
+    training = scenario.training
+    found = describe(network_of(scenario.model, scenario.seed), scenario.model.input, label=scenario.model.name)
+    if len(found) != len(scenario.layers):
+        problem = f"has {len(found)} layers, but model.layers lists {len(scenario.layers)}"
+        raise ModelError(f"{scenario.model.name}: {problem}. `fedfloor profile` prints the list that fits")
+    return Job(
+        model=scenario.model,
+        seed=scenario.seed,
+        learning_rate=training.learning_rate,
+        iterations=training.local_iterations,
+        batch=np.array([entry.batch(training.batch_fraction) for entry in scenario.devices]),
+        redraw=training.redraw_batch,
+        apart=training.halves == "apart",
+        device=device,
+    )
+
+
+def _processes(wanted: int | None) -> int:
+    """Number of training processes: what is asked for, or one for every core this process may use."""
+    if wanted is not None:
+        return wanted
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _is_over(entry: Mapping[str, Any], until: Until) -> bool:
+    reached = until.accuracy is not None and entry["accuracy"] is not None and entry["accuracy"] >= until.accuracy
+    clock = entry["clock_s"]
+    return reached or (until.clock is not None and (clock is None or clock >= until.clock))
+
+
+def _fingerprint(samples: Samples) -> str:
+    """A few letters that differ when the data does."""
+    total = 0
+    for array in (samples.images, samples.labels, samples.first, samples.test_images, samples.test_labels):
+        total = zlib.crc32(np.ascontiguousarray(array).data, total)
+    return f"{samples.labels.size}-{total:08x}"
+
+
+def _refuse_changes(folder: Path, scenario_toml: str) -> None:
+    """A run goes on as it began; only its number of rounds may change."""
+    path = folder / SCENARIO
+    try:
+        before = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunLogError(f"{path}: cannot be read: {error}. Run anew in another folder") from None
+    old, new = _flat(before), _flat(tomllib.loads(scenario_toml))
+    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key) and key != "rounds"]
+    if changed:
+        shown = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        raise RunLogError(f"{folder}: cannot go on with a changed scenario: {shown}{more}. Run anew in another folder")
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys."""
+    if isinstance(value, dict):
+        return {
+            key: entry
+            for name, part in value.items()
+            for key, entry in _flat(part, f"{path}.{name}" if path else name).items()
+        }
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return {key: entry for at, part in enumerate(value) for key, entry in _flat(part, f"{path}[{at}]").items()}
+    return {path: value}

@@ -1,0 +1,190 @@
+"""Where the work is done: here, or in several processes with one thread each, always with the same result.
+
+Tasks are handed out in order and their results are taken in order, and no task depends on who does it: sums come out
+the same to the last bit for any number of processes.
+"""
+
+__all__ = ["Engine", "Local", "Processes", "Task", "carry_out", "engine_for"]
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.errors import FailedRunError
+from fedfloor.training.sharing import Place, shared
+from fedfloor.training.work import Job, Samples, Work
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call of one of `Work`'s methods."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    vectors: int  #: how many vectors of weights it fills; 0 for none
+
+
+class Engine(Protocol):
+    """Carries tasks out on given weights."""
+
+    work: Work
+
+    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+        """Results in the order of the tasks: what the method returned, and the vectors it filled, (k, P).
+
+        The vectors are good until the next result is asked for.
+        """
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
+    """One task on one process; `out` (k, P) is filled."""
+    method = getattr(work, task.name)
+    if task.vectors == 0:
+        return method(*task.arguments, weights)
+    return method(*task.arguments, weights, out if task.name == "train" else out[0])
+
+
+class Local:
+    """All work in this process."""
+
+    def __init__(self, job: Job, samples: Samples) -> None:
+        self.work = Work(job, samples)
+
+    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+        """See `Engine`."""
+        for task in tasks:
+            out = np.empty((task.vectors, self.work.layout.size), np.float32)
+            yield carry_out(self.work, task, weights, out), out
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class Processes:
+    """Work spread over processes that see the same data and weights in shared memory."""
+
+    def __init__(self, job: Job, samples: Samples, count: int) -> None:
+        self.work = Work(job, samples)
+        size = self.work.layout.size
+        places, arrays = {}, {}
+        for name in ("images", "labels", "first", "held", "test_images", "test_labels"):
+            given = getattr(samples, name)
+            places[name], arrays[name] = shared(given.shape, given.dtype)
+            if given.size:
+                arrays[name][...] = given
+        self.work.samples = Samples(**arrays, mean=samples.mean, deviation=samples.deviation)
+        places["weights"], self._weights = shared((size,), np.float32)
+        self._slots = 2 * count + 2
+        places["results"], self._results = shared((self._slots, self.work.stacks, size), np.float32)
+        self._workers = [_Worker(job, places, samples) for _ in range(count)]
+        try:
+            for worker in self._workers:
+                worker.hear()  # it has found everything
+        finally:
+            for place in places.values():
+                Path(place.path).unlink(missing_ok=True)
+
+    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+        """See `Engine`."""
+        self._weights[:] = weights
+        idle, results, sent = list(self._workers), {}, 0
+        doing: dict[int, int] = {}  # connection -> task
+        for number, task in enumerate(tasks):
+            while number not in results:
+                while idle and sent < min(len(tasks), number + self._slots):
+                    worker = idle.pop()
+                    worker.say((tasks[sent], sent % self._slots))
+                    doing[worker.connection.fileno()] = sent
+                    sent += 1
+                for ready in wait([worker.connection for worker in self._workers if worker not in idle]):
+                    worker = next(worker for worker in self._workers if worker.connection is ready)
+                    results[doing[worker.connection.fileno()]] = worker.hear()
+                    idle.append(worker)
+            yield results.pop(number), self._results[number % self._slots, : task.vectors]
+
+    def close(self) -> None:
+        """Let the processes end."""
+        for worker in self._workers:
+            worker.close()
+
+
+class _Worker:
+    """One process, and the connection to it."""
+
+    def __init__(self, job: Job, places: dict[str, Place], samples: Samples) -> None:
+        self.connection, theirs = Pipe()
+        quiet = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+        environment = {
+            **os.environ,
+            **quiet,
+            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+        }
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
+                [sys.executable, "-m", "fedfloor.training.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+            )
+        self.say((job, places, samples.mean, samples.deviation))
+
+    def say(self, message: Any) -> None:
+        """Send a message."""
+        try:
+            self.connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._ended() from None
+
+    def hear(self) -> Any:
+        """Wait for an answer; what failed there fails here."""
+        try:
+            answer, error = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._ended() from None
+        if error is not None:
+            raise error
+        return answer
+
+    def _ended(self) -> FailedRunError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        code = self._process.returncode
+        reason = f"ended with code {code}" + (", killed, perhaps for want of memory" if code == -9 else "")
+        return FailedRunError(
+            f"a training process {reason}. Go on with --resume, with fewer --workers if memory is short"
+        )
+
+    def close(self) -> None:
+        """Hang up, and see the process end."""
+        self.connection.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def engine_for(job: Job, samples: Samples, workers: int) -> Iterator[Engine]:
+    """An engine with so many processes; one needs none beside this one."""
+    alone = workers <= 1 or job.device != "cpu" or os.name != "posix"
+    engine: Engine = Local(job, samples) if alone else Processes(job, samples, workers)
+    try:
+        yield engine
+    finally:
+        engine.close()

@@ -1,0 +1,151 @@
+"""The data of a scenario, handed to its devices."""
+
+__all__ = ["Holding", "gather"]
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.errors import DataError
+from fedfloor.references import find_reference, where_raised
+from fedfloor.scenario.expand import stream
+from fedfloor.scenario.plant import Device, Scenario
+from fedfloor.training.partition import Wish, by_classes, by_shards, dirichlet, iid
+from fedfloor.training.sources import load_dataset
+from fedfloor.training.work import Samples
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holding:
+    """Samples, and a scenario that says how many each device really holds."""
+
+    samples: Samples
+    scenario: Scenario
+    origin: str  #: where the data comes from
+    histogram: Ints  #: (N, C) samples per device and class
+
+
+def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
+    """Load a scenario's data and share it out; where classes run out devices hold fewer than they asked for."""
+    if ":" in scenario.data.name:
+        images, labels, held, test_images, test_labels = _own(scenario)
+        origin, of_all = scenario.data.name, images
+    else:
+        found = load_dataset(scenario.data.name, folder)
+        labels, test_images, test_labels = found.train_labels, found.test_images, found.test_labels
+        held, origin, of_all = _shares(scenario, labels), found.origin, found.train_images
+        images = of_all
+    names = [device.name for device in scenario.devices]
+    for name, numbers in zip(names, held, strict=True):
+        if numbers.size == 0:
+            advice = "Lower the samples of other devices, or give it other classes"
+            raise DataError(f"{scenario.data.name}: {name} holds no sample: its classes have run out. {advice}")
+    # Only what somebody holds is kept.
+    kept = np.concatenate(held)
+    first = np.concatenate([[0], np.cumsum([numbers.size for numbers in held])])
+    mean, deviation = _scale(of_all)
+    samples = Samples(
+        images=images[kept],
+        labels=labels[kept],
+        first=first,
+        held=np.arange(kept.size),
+        test_images=test_images,
+        test_labels=test_labels,
+        mean=mean,
+        deviation=deviation,
+    )
+    classes = scenario.model.classes
+    histogram = np.array([np.bincount(labels[numbers], minlength=classes) for numbers in held])
+    return Holding(samples, _with_held(scenario, [numbers.size for numbers in held]), origin, histogram)
+
+
+def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:
+    data, classes = scenario.data, scenario.model.classes
+    wishes = [Wish(device.samples, floor.classes_per_device) for floor in scenario.floors for device in floor.devices]
+    rng = stream(scenario.seed, "data")
+    if data.partition == "classes":
+        return by_classes(labels, wishes, classes=classes, fraction=data.non_iid_fraction, rng=rng)
+    if data.partition == "dirichlet":
+        return dirichlet(labels, wishes, classes=classes, concentration=data.concentration, rng=rng)
+    if data.partition == "shards":
+        return by_shards(labels, wishes, shards=data.shards, rng=rng)
+    return iid(labels, wishes, classes=classes, rng=rng)
+
+
+def _with_held(scenario: Scenario, counts: Sequence[int]) -> Scenario:
+    """The scenario with what devices hold where it is not what they ask for."""
+    left = iter(counts)
+
+    def held(device: Device) -> Device:
+        count = next(left)
+        return device.model_copy(update={"held": None if count == device.samples else count})
+
+    floors = tuple(
+        floor.model_copy(update={"devices": tuple(held(device) for device in floor.devices)})
+        for floor in scenario.floors
+    )
+    return scenario.model_copy(update={"floors": floors})
+
+
+def _scale(images: npt.NDArray[np.generic]) -> tuple[Floats, Floats]:
+    """Mean and deviation per channel (C,)."""
+    if images.dtype == np.uint8 and images.ndim > 2:
+        levels = np.arange(256.0)
+        counts = np.array([np.bincount(images[:, c].ravel(), minlength=256) for c in range(images.shape[1])])
+        mean = counts @ levels / counts.sum(1)
+        deviation = np.sqrt(np.maximum(counts @ levels**2 / counts.sum(1) - mean**2, 0.0))
+    else:
+        axes = (0, *range(2, images.ndim))
+        values = images.astype(np.float64)
+        mean, deviation = values.mean(axis=axes), values.std(axis=axes)
+    return np.atleast_1d(mean), np.atleast_1d(np.where(deviation > 0.0, deviation, 1.0))
+
+
+def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
+    """Data of the user's: a callable that returns the devices' (samples, labels) and the test set's."""
+    name = scenario.data.name
+    function = find_reference(name, f"data '{name}'", DataError)
+    try:
+        devices, test = function()
+    except (Exception, SystemExit) as error:  # the function is the user's and may do anything
+        problem = "must return ([(samples, labels) of every device], (samples, labels) of the test set)"
+        raise DataError(f"data '{name}': {problem}: {where_raised(error)}") from error
+    wanted = [device.name for device in scenario.devices]
+    if len(devices) != len(wanted):
+        raise DataError(
+            f"data '{name}': has {len(devices)} devices, the scenario has {len(wanted)}. Give one pair each"
+        )
+    parts = [_checked(name, place, pair, scenario) for place, pair in zip(wanted, devices, strict=True)]
+    test_images, test_labels = _checked(name, "test set", test, scenario)
+    first = np.concatenate([[0], np.cumsum([labels.size for _, labels in parts])])
+    held = [np.arange(begin, end) for begin, end in itertools.pairwise(first)]
+    images, labels = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return images, labels, held, test_images, test_labels
+
+
+def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any, Ints]:
+    """Samples and labels of a device or the test set, if they are what the model takes."""
+    try:
+        images, labels = np.asarray(pair[0]), np.asarray(pair[1])
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise DataError(f"data '{name}': {place}: must be (samples, labels), got a {type(pair).__name__}") from None
+    shape, classes = tuple(scenario.model.input), scenario.model.classes
+    if images.shape[1:] != shape or labels.shape != images.shape[:1]:
+        problem = f"samples must be (n, {', '.join(map(str, shape))}) and labels (n,)"
+        raise DataError(f"data '{name}': {place}: {problem}, got {images.shape} and {labels.shape}")
+    if images.dtype != np.uint8:
+        images = images.astype(np.float32)
+        if not np.isfinite(images).all():
+            raise DataError(f"data '{name}': {place}: samples must be finite")
+    if labels.dtype.kind not in "iu" or (labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes):
+        seen = f"{labels.min()}..{labels.max()}" if labels.size else "none"
+        raise DataError(f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}, got {seen}")
+    return images, labels.astype(np.int64)

@@ -1,0 +1,284 @@
+"""What one process computes: local training of devices, evaluation, gradients; nothing knows of other processes."""
+
+__all__ = ["Estimate", "Job", "Samples", "Work", "batch_of", "network_of"]
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, grad_and_value, vmap
+from torch.nn import functional
+
+from fedfloor.scenario.file import Model
+from fedfloor.training.description import chain
+from fedfloor.training.models import build_model
+from fedfloor.training.split import halves, joined_step, sgd_step, split_step
+from fedfloor.training.weights import Layout, initial_weights
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Vector = npt.NDArray[np.float32]
+
+_STACKABLE = (nn.Flatten, nn.Linear, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.Identity)
+_STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy on their own
+_AT_ONCE = 256  #: samples of a forward pass without training
+_GRADIENT_FLOATS = 20_000_000  #: most numbers of per-sample gradients held at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What all tasks of a run have in common."""
+
+    model: Model
+    seed: int
+    learning_rate: float  #: beta
+    iterations: int  #: K
+    batch: Ints  #: (N,) D~_n
+    redraw: bool  #: a new batch in every iteration
+    apart: bool  #: train the halves apart, as real machines do
+    device: str = "cpu"  #: of torch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """The data of a run, and which device holds what."""
+
+    images: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
+    labels: Ints  #: (D,)
+    first: Ints  #: (N+1,) device n holds `held[first[n]:first[n+1]]`
+    held: Ints  #: (sum D_n,) sample numbers
+    test_images: npt.NDArray[np.generic]  #: (D', ...)
+    test_labels: Ints  #: (D',)
+    mean: Floats  #: (C,) per channel
+    deviation: Floats  #: (C,) per channel
+
+    def of_device(self, n: int) -> Ints:
+        """Sample numbers of device n."""
+        return self.held[self.first[n] : self.first[n + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one device's gradients say at the current weights (Sec. IV)."""
+
+    sigma: float  #: root mean square distance of single gradients from their mean
+    norm: float  #: of the mean gradient
+    smoothness: float  #: change of the gradient over a step of gradient descent, per length of the step
+
+
+def network_of(model: Model, seed: int) -> nn.Sequential:
+    """The network with its first weights; own models keep the ones they are made with."""
+    torch.manual_seed(seed)
+    network = cast("nn.Sequential", build_model(model))
+    if ":" not in model.name:
+        initial_weights(network, seed=seed)
+    return network
+
+
+def batch_of(held: Ints, size: int, seed: int, index: int, device: int, iteration: int) -> Ints:
+    """Sample numbers of a device's batch in a round, drawn without replacement; every batch has its own stream."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, index, device, iteration)))
+    return np.sort(rng.choice(held, size=min(size, held.size), replace=False))
+
+
+class Work:
+    """A network and the data at hand, and what is computed with them."""
+
+    def __init__(self, job: Job, samples: Samples) -> None:
+        torch.set_num_threads(1)
+        self.job, self.samples = job, samples
+        self._device = torch.device(job.device)
+        network = network_of(job.model, job.seed).to(self._device)
+        self._convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
+        if self._convolves:
+            network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network = network
+        self.layout = Layout(network)
+        self._parameters = list(network.parameters())
+        shape = (1, -1, *([1] * (samples.images.ndim - 2))) if samples.images.ndim > 1 else (1,)
+        self._mean = torch.tensor(samples.mean, dtype=torch.float32, device=self._device).view(shape)
+        self._scale = torch.tensor(1.0 / samples.deviation, dtype=torch.float32, device=self._device).view(shape)
+
+    @property
+    def stacks(self) -> int:
+        """How many devices train at once: several where the network is tiny and dense."""
+        tiny = self.layout.size <= _STACKED_PARAMETERS and not self.job.apart
+        dense = all(isinstance(module, _STACKABLE) for _, module in chain(self.network))
+        return 32 if tiny and dense else 1
+
+    def first_weights(self) -> Vector:
+        """The weights that the seed gives."""
+        vector = np.empty(self.layout.size, np.float32)
+        fresh = network_of(self.job.model, self.job.seed)
+        Layout(fresh).save(vector)
+        return vector
+
+    def train(self, index: int, devices: Ints, cuts: Ints, weights: Vector, trained: Vector) -> Floats:
+        """Local training of devices (k,) in a round; fills `trained` (k, P) and returns their mean losses (k,)."""
+        if self.stacks > 1:
+            return self._train_stacked(index, devices, weights, trained)
+        losses = np.empty(devices.size)
+        for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
+            losses[k] = self._train_one(index, n, cut, weights)
+            self.layout.save(trained[k])
+        return losses
+
+    def _train_one(self, index: int, n: int, cut: int, weights: Vector) -> float:
+        job = self.job
+        self.layout.load(weights)
+        self.network.train()
+        torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
+        bottom, top = halves(self.network, cut) if job.apart else (None, None)
+        total = 0.0
+        for iteration in range(job.iterations):
+            if iteration == 0 or job.redraw:
+                x, y = self._batch(index, n, iteration)
+            if bottom is not None and top is not None:
+                loss = split_step(bottom, top, x, y)
+            else:
+                loss = joined_step(self.network, x, y)
+            sgd_step(self._parameters, job.learning_rate)
+            total += float(loss)
+        return total / job.iterations
+
+    def _batch(self, index: int, n: int, iteration: int) -> tuple[Tensor, Tensor]:
+        numbers = batch_of(self.samples.of_device(n), int(self.job.batch[n]), self.job.seed, index, n, iteration)
+        return self._tensors(self.samples.images, self.samples.labels, numbers)
+
+    def _tensors(self, images: npt.NDArray[np.generic], labels: Ints, numbers: Ints | slice) -> tuple[Tensor, Tensor]:
+        x = torch.from_numpy(np.ascontiguousarray(images[numbers])).to(self._device, torch.float32)
+        x = (x - self._mean).mul_(self._scale)
+        if self._convolves:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
+
+    def _train_stacked(self, index: int, devices: Ints, weights: Vector, trained: Vector) -> Floats:
+        """The same for several devices at once; batches are filled up to the longest with samples of no weight."""
+        job, count = self.job, devices.size
+        self.layout.load(weights)
+        stacked = {
+            name: value.detach().expand(count, *value.shape).clone() for name, value in self.network.named_parameters()
+        }
+
+        def loss_of(parts: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+            values = functional.cross_entropy(functional_call(self.network, parts, (x,)), y, reduction="none")
+            return (values * share).sum()
+
+        step = vmap(grad_and_value(loss_of))
+        totals = torch.zeros(count, dtype=torch.float64)
+        for iteration in range(job.iterations):
+            if iteration == 0 or job.redraw:
+                x, y, share = self._stack(index, devices, iteration)
+            grads, values = step(stacked, x, y, share)
+            for name, value in stacked.items():
+                value.sub_(grads[name], alpha=job.learning_rate)
+            totals += values.double().cpu()
+        out, at = torch.from_numpy(trained), 0
+        for value in stacked.values():
+            length = value[0].numel()
+            out[:count, at : at + length] = value.reshape(count, -1)
+            at += length
+        return cast("Floats", (totals / job.iterations).numpy())
+
+    def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
+        batches = [self._batch(index, n, iteration) for n in devices.tolist()]
+        longest = max(len(y) for _, y in batches)
+        x = torch.zeros(len(batches), longest, *batches[0][0].shape[1:], device=self._device)
+        y = torch.zeros(len(batches), longest, dtype=torch.int64, device=self._device)
+        share = torch.zeros(len(batches), longest, device=self._device)
+        for k, (inputs, labels) in enumerate(batches):
+            x[k, : len(labels)], y[k, : len(labels)], share[k, : len(labels)] = inputs, labels, 1.0 / len(labels)
+        return x, y, share
+
+    def evaluate(self, begin: int, end: int, weights: Vector) -> tuple[Ints, float]:
+        """Confusion matrix (true, predicted) over some test samples, and the sum of their losses."""
+        self.layout.load(weights)
+        self.network.eval()
+        classes = self.job.model.classes
+        confusion, total = np.zeros((classes, classes), np.int64), 0.0
+        with torch.no_grad():
+            for start in range(begin, end, _AT_ONCE):
+                part = slice(start, min(start + _AT_ONCE, end))
+                x, y = self._tensors(self.samples.test_images, self.samples.test_labels, part)
+                scores = self.network(x)
+                total += float(functional.cross_entropy(scores, y, reduction="sum"))
+                np.add.at(confusion, (y.cpu().numpy(), scores.argmax(1).cpu().numpy()), 1)
+        return confusion, total
+
+    def gradient(self, n: int, limit: int | None, weights: Vector, out: Vector) -> float:
+        """Gradient of a device's loss over its samples, or over a limited number of them; fills `out` (P,)."""
+        self.layout.load(weights)
+        self.network.eval()  # statistics of batch norm stand still, dropout is off
+        numbers = self._some(n, limit)
+        total = 0.0
+        for start in range(0, numbers.size, _AT_ONCE):
+            x, y = self._tensors(self.samples.images, self.samples.labels, numbers[start : start + _AT_ONCE])
+            loss = functional.cross_entropy(self.network(x), y, reduction="sum") / numbers.size
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        self._take_gradient(out)
+        return total
+
+    def estimate(self, n: int, limit: int, weights: Vector, out: Vector) -> Estimate:
+        """Spread and size of a device's gradients, and how fast they change; fills `out` (P,) with their mean.
+
+        Paper note: sigma is the root mean square distance; the mean distance would not give sigma/sqrt(D~).
+        """
+        self.layout.load(weights)
+        self.network.eval()
+        numbers = self._some(n, limit)
+        parts = {name: value.detach() for name, value in self.network.named_parameters()}
+        single = vmap(grad(self._single_loss), in_dims=(None, 0, 0))
+        size = max(1, min(_AT_ONCE, _GRADIENT_FLOATS // max(1, self.layout.size)))
+        squares = 0.0
+        mean = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in parts.items()}
+        for start in range(0, numbers.size, size):
+            x, y = self._tensors(self.samples.images, self.samples.labels, numbers[start : start + size])
+            for name, gradients in single(parts, x, y).items():  # (B, ...) each
+                squares += float(gradients.double().square().sum())
+                mean[name] += gradients.double().sum(0)
+        for name, parameter in self.network.named_parameters():
+            parameter.grad = (mean[name] / numbers.size).to(parameter.dtype)
+        self._take_gradient(out)
+        norm = _length(out)
+        moved = np.empty_like(out)
+        probe = (weights - np.float32(self.job.learning_rate) * out).astype(np.float32)
+        self.gradient(n, limit, probe, moved)
+        length = _length(probe - weights)
+        change = _length(moved - out)
+        return Estimate(
+            sigma=math.sqrt(max(squares / numbers.size - norm**2, 0.0)),
+            norm=norm,
+            smoothness=change / length if length > 0.0 else 0.0,
+        )
+
+    def _single_loss(self, parts: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        buffers = dict(self.network.named_buffers())
+        scores = functional_call(self.network, {**parts, **buffers}, (x.unsqueeze(0),))
+        return functional.cross_entropy(scores, y.unsqueeze(0))
+
+    def _some(self, n: int, limit: int | None) -> Ints:
+        """A device's samples, or the same few of them every time."""
+        held = self.samples.of_device(n)
+        return held if limit is None else batch_of(held, limit, self.job.seed, 0, n, -1 % 2**32)
+
+    def _take_gradient(self, out: Vector) -> None:
+        """Move the gradients into a vector laid out like the weights; what is not trained has none."""
+        out[:] = 0.0
+        flat, at = torch.from_numpy(out), 0
+        trained = dict(self.network.named_parameters())
+        for name, tensor in self.network.state_dict().items():
+            gradient = trained[name].grad if name in trained else None
+            if gradient is not None:
+                flat[at : at + tensor.numel()].view(tensor.shape).copy_(gradient)
+                trained[name].grad = None
+            at += tensor.numel()
+
+
+def _length(vector: Vector) -> float:
+    """Euclidean length; numpy's own sum, which no number of threads changes."""
+    return math.sqrt(float(np.square(vector.astype(np.float64)).sum()))

@@ -1,0 +1,34 @@
+"""A process that does tasks until nobody asks any more: `python -m fedfloor.training.worker DESCRIPTOR`."""
+
+__all__ = ["serve"]
+
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+from fedfloor.training.engine import carry_out
+from fedfloor.training.sharing import attach
+from fedfloor.training.work import Samples, Work
+
+
+def serve(connection: Connection) -> None:
+    """Take what is common, then one task after another."""
+    job, places, mean, deviation = connection.recv()
+    arrays = {name: attach(place) for name, place in places.items()}
+    weights, results = arrays.pop("weights"), arrays.pop("results")
+    work = Work(job, Samples(**arrays, mean=mean, deviation=deviation))
+    connection.send((None, None))
+    while True:
+        try:
+            task, slot = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send((carry_out(work, task, weights, results[slot, : task.vectors]), None))
+        except Exception as error:  # the other side decides what it means
+            connection.send((None, error))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    serve(Connection(int(sys.argv[1])))

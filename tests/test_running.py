@@ -1,0 +1,291 @@
+"""Training runs: learning, logs, checkpoints, resuming, and what ends a run."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedfloor
+from fedfloor.checkpoint import load_checkpoint
+from fedfloor.errors import DataError, FailedRunError, RunLogError
+
+#: a small run on the embedded data: 6 floors, 18 devices with few samples
+SMALL = (
+    "rounds=6",
+    "training.evaluate_every=2",
+    "training.checkpoint_every=2",
+    "participation.estimate_every=3",
+    "participation.estimate_samples=8",
+    "training.batch_fraction=0.05",
+)
+
+
+def small_run(out: Path | None = None, *more: str, policy: str = "random", **options: Any) -> Any:
+    return fedfloor.run("quick", policy, overrides=[*SMALL, *more], out=out, **{"workers": 1, **options})
+
+
+def left_behind(folder: Path) -> tuple[str, dict[str, np.ndarray]]:
+    """What must be equal of equal runs: the log and the weights."""
+    found = load_checkpoint(folder)
+    assert found is not None
+    return (folder / "rounds.jsonl").read_text(), dict(found.weights)
+
+
+def assert_equal_runs(one: Path, other: Path) -> None:
+    (log, weights), (other_log, other_weights) = left_behind(one), left_behind(other)
+    assert log == other_log
+    assert weights.keys() == other_weights.keys()
+    for key, value in weights.items():
+        assert np.array_equal(value, other_weights[key]), key
+
+
+def test_any_number_of_workers_leaves_the_same_log_and_weights(tmp_path: Path) -> None:
+    for workers in (1, 2, 3):
+        small_run(tmp_path / str(workers), "participation.observe_every=4", workers=workers)
+    assert_equal_runs(tmp_path / "1", tmp_path / "2")
+    assert_equal_runs(tmp_path / "1", tmp_path / "3")
+
+
+def test_a_run_learns_and_its_log_says_so(tmp_path: Path) -> None:
+    overrides = ["participation.estimate_samples=16", "training.evaluate_every=10"]
+    done = fedfloor.run("quick", "random", rounds=20, overrides=overrides, out=tmp_path / "run", workers=2)
+    seen = [record["accuracy"] for record in done.records if record["accuracy"] is not None]
+    assert len(seen) == 2
+    assert seen[-1] == done.accuracy > 0.45
+    losses = [gateway["loss"] for gateway in done.records[-1]["gateways"] if gateway["completed"]]
+    assert all(0 < loss < 2.5 for loss in losses)
+    idle = [gateway for gateway in done.records[-1]["gateways"] if not gateway["completed"]]
+    assert all(gateway["loss"] is None for gateway in idle)
+    rates = [gateway["target_rate"] for gateway in done.records[-1]["gateways"]]
+    assert sum(rates) == pytest.approx(3.0, abs=0.5)  # as many as there are channels, unless one was clipped
+    assert len(set(rates)) == len(rates)
+    timings = [json.loads(line) for line in (tmp_path / "run" / "timings.jsonl").read_text().splitlines()]
+    assert all(entry["train_s"] > 0 for entry in timings)
+    assert sum(entry["evaluate_s"] is not None for entry in timings) == 2
+
+
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    small_run(tmp_path / "whole")
+    small_run(tmp_path / "parts", rounds=3)
+    small_run(tmp_path / "parts", rounds=5, resume=True)
+    with (tmp_path / "parts" / "rounds.jsonl").open("a") as log:
+        log.write('{"round": 5, "pol')  # torn by a crash
+    done = small_run(tmp_path / "parts", resume=True)
+    assert done.resumed == 5
+    assert len(done.records) == 6
+    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+    assert small_run(tmp_path / "parts", resume=True).records == done.records  # nothing is left to do
+
+
+def test_a_battery_and_loss_driven_choices_survive_a_resume(tmp_path: Path) -> None:
+    battery = ("battery.gateway_capacity_j=1.0", "battery.device_capacity_j=0.1")
+    small_run(tmp_path / "whole", *battery, policy="loss_driven")
+    small_run(tmp_path / "parts", *battery, policy="loss_driven", rounds=3)
+    small_run(tmp_path / "parts", *battery, policy="loss_driven", resume=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_killed_at_any_moment_a_run_can_be_resumed(tmp_path: Path) -> None:
+    arguments = ["run", "quick", "--policy", "random", "--workers", "2", "--quiet"]
+    arguments += [part for entry in SMALL for part in ("--set", entry)]
+    command = [sys.executable, "-m", "fedfloor", *arguments]
+    small_run(tmp_path / "whole")
+    rng = np.random.default_rng(int(time.time()))  # other moments every time
+    for _ in range(4):
+        process = subprocess.Popen([*command, "--out", str(tmp_path / "killed"), "--resume"], cwd=tmp_path)
+        time.sleep(rng.uniform(1.0, 9.0))
+        process.kill()
+        process.wait()
+    subprocess.run([*command, "--out", str(tmp_path / "killed"), "--resume"], cwd=tmp_path, check=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_changed_scenario_is_not_resumed(tmp_path: Path) -> None:
+    small_run(tmp_path / "run", rounds=2)
+    with pytest.raises(RunLogError, match=r"training\.learning_rate \(0\.05 -> 0\.1\)"):
+        small_run(tmp_path / "run", "training.learning_rate=0.1", resume=True)
+    with pytest.raises(RunLogError, match=r"policy\.name \(random -> round_robin\)"):
+        small_run(tmp_path / "run", policy="round_robin", resume=True)
+    with pytest.raises(RunLogError, match="is not empty"):
+        small_run(tmp_path / "run")
+
+
+def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
+    small_run(tmp_path / "run", rounds=2)
+    folder = tmp_path / "run" / "checkpoint"
+    (weights,) = folder.glob("*.safetensors")
+    content = weights.read_bytes()
+    weights.write_bytes(content[:100])
+    with pytest.raises(RunLogError, match=r"state\.json: is damaged"):
+        small_run(tmp_path / "run", resume=True)
+    weights.unlink()
+    with pytest.raises(RunLogError, match=r"\.safetensors: is missing"):
+        small_run(tmp_path / "run", resume=True)
+    weights.write_bytes(content)
+    (tmp_path / "run" / "rounds.jsonl").write_text("")
+    with pytest.raises(RunLogError, match=r"rounds\.jsonl: has 0 whole lines, the checkpoint was taken after 2"):
+        small_run(tmp_path / "run", resume=True)
+
+
+def test_a_run_ends_when_it_has_what_was_asked_for(tmp_path: Path) -> None:
+    done = small_run(tmp_path / "accuracy", until_accuracy=0.0)
+    assert len(done.records) == 2  # the first evaluation
+    assert (tmp_path / "accuracy" / "checkpoint" / "state.json").exists()
+    done = small_run(None, until_clock=0.5)
+    assert done.records[-2]["clock_s"] < 0.5 <= done.records[-1]["clock_s"]
+
+
+def test_a_diverging_run_stops_with_the_device_named(tmp_path: Path) -> None:
+    small_run(tmp_path / "run", rounds=2)
+    before = left_behind(tmp_path / "run")[1]
+    with pytest.raises(FailedRunError, match=r"round \d+: \S+: \S+camera-\d: the training loss is .*learning_rate"):
+        small_run(tmp_path / "wild", "training.learning_rate=1e6")
+    assert_equal = load_checkpoint(tmp_path / "run")
+    assert assert_equal is not None
+    assert all(np.array_equal(before[key], value) for key, value in assert_equal.weights.items())
+
+
+def test_a_full_disk_ends_a_run_with_the_file_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedfloor", "run", "quick", "--policy", "random", "--workers", "1", "--quiet"]
+    command += [part for entry in SMALL for part in ("--set", entry)]
+    command += ["--set", "participation.rates=uniform", "--out", "full"]
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+    done = subprocess.run(command, cwd=tmp_path, preexec_fn=small_files, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "full" in done.stderr
+    assert "cannot be written: File too large" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunLogError, match="cannot be written"):
+        small_run(tmp_path / "file" / "run")
+
+
+def test_evaluating_a_run_gives_its_last_accuracy_and_its_model(
+    fedfloor_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    done = small_run(tmp_path / "run")
+    found = json.loads(fedfloor_command("evaluate", "run", "--export", "model.safetensors", "--format", "json").stdout)
+    assert found["accuracy"] == done.accuracy
+    assert np.array_equal(found["confusion"], done.confusion)
+    assert (tmp_path / "model.safetensors").stat().st_size > 100_000
+    table = fedfloor_command("evaluate", "run")
+    assert "accuracy" in table.stdout
+    none = fedfloor_command("evaluate", "elsewhere")
+    assert (none.returncode, len(none.stderr.splitlines())) == (2, 1)
+
+
+def test_a_logged_training_round_is_decided_alike(tmp_path: Path) -> None:
+    done = small_run(tmp_path / "run", policy="loss_driven")
+    for record in done.records:
+        found = fedfloor.plan(tmp_path / "run", round=record["round"])
+        assert [entry["channel"] for entry in found["gateways"]] == [entry["channel"] for entry in record["gateways"]]
+
+
+def test_devices_that_hold_less_are_in_the_resolved_scenario(tmp_path: Path) -> None:
+    done = small_run(tmp_path / "run", "floors.1.devices.0.samples=2000", rounds=1)
+    resolved = tomllib.loads((tmp_path / "run" / "scenario.toml").read_text())
+    devices = [device for floor in resolved["floors"] for device in floor["devices"]]
+    held = [device.get("held", device["samples"]) for device in devices]
+    assert held == done.holding.histogram.sum(1).tolist()
+    assert any("held" in device and device["held"] < device["samples"] for device in devices)
+    again = fedfloor.run(tmp_path / "run" / "scenario.toml", workers=1)
+    assert again.records == done.records
+    found = fedfloor.plan(tmp_path / "run", round=0)
+    assert [entry["train_s"] for entry in found["gateways"]] == [
+        entry["train_s"] for entry in done.records[0]["gateways"]
+    ]
+
+
+def own_data() -> Any:
+    """18 devices with few samples of two classes each, and a test set."""
+    rng = np.random.default_rng(0)
+    labels = [rng.integers(0, 2, 20) + n % 9 for n in range(18)]
+    pairs = [(rng.normal(size=(20, 1, 28, 28)) + entry[:, None, None, None], entry) for entry in labels]
+    return pairs, pairs[0]
+
+
+def wrong_labels() -> Any:
+    pairs, test = own_data()
+    return [(pairs[0][0], pairs[0][1] + 100), *pairs[1:]], test
+
+
+def no_samples() -> Any:
+    pairs, test = own_data()
+    return [*pairs[:-1], (pairs[0][0][:0], pairs[0][1][:0])], test
+
+
+def too_few() -> Any:
+    pairs, test = own_data()
+    return pairs[:3], test
+
+
+def wrong_shape() -> Any:
+    pairs, test = own_data()
+    return [(pairs[0][0][:, :, :20], pairs[0][1]), *pairs[1:]], test
+
+
+def nonsense() -> Any:
+    return 7
+
+
+def test_own_data_is_trained_on() -> None:
+    done = small_run(None, 'data.name="tests.test_running:own_data"', rounds=2)
+    assert done.holding.histogram.sum() == 360
+    assert done.confusion.sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("wrong_labels", r"assembly\.camera-1: labels must be integers from 0 to 9, got 100\.\."),
+        ("no_samples", r"hall-5\.camera-3 holds no sample"),
+        ("too_few", "has 3 devices, the scenario has 18"),
+        ("wrong_shape", r"assembly\.camera-1: samples must be \(n, 1, 28, 28\)"),
+        ("nonsense", r"must return \(\[\(samples, labels\)"),
+    ],
+)
+def test_wrong_data_of_ones_own_is_named(name: str, expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        small_run(None, f'data.name="tests.test_running:{name}"', rounds=1)
+
+
+@pytest.mark.parametrize("preset", ["paper-cifar10", "paper-svhn"])
+def test_real_data_is_trained_on(preset: str) -> None:
+    folder = os.environ.get("FEDFLOOR_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("FEDFLOOR_DATA does not name a folder with CIFAR-10 and SVHN")
+    few = ["model.width=0.1", "costs.width=1.0", "participation.rates=uniform", "training.evaluate_every=1000"]
+    done = fedfloor.run(preset, "round_robin", rounds=2, overrides=few, workers=1)
+    assert done.confusion.shape == (10, 10)
+    assert np.isfinite(done.loss)
+
+
+def test_a_model_that_does_not_fit_its_layer_list_is_named() -> None:
+    layers = '[{name="a", kind="linear", input=[784], output=[16]}, {name="b", kind="linear", input=[16], output=[10]}]'
+    with pytest.raises(fedfloor.FedfloorError, match=r"has 6 layers, but model\.layers lists 2"):
+        small_run(None, f"model.layers={layers}", "baseline.cut=0", rounds=1)
+
+
+def test_the_command_ends_in_a_sentence(fedfloor_command: Callable[..., Any], tmp_path: Path) -> None:
+    arguments = [part for entry in SMALL for part in ("--set", entry)]
+    done = fedfloor_command("run", "quick", "--policy", "random", "--rounds", "2", "--out", "run", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "after 2 rounds" in done.stdout
+    assert "of 1,000 test samples" in " ".join(done.stdout.split())
+    shutil.rmtree(tmp_path / "run")
