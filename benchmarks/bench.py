@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 import fedfloor
+from benchmarks import training
 from fedfloor.costs.plant import Devices, Gateways, Plant
 from fedfloor.planning import RoundToPlan, export_snapshot
 from fedfloor.scheduling.registry import PolicySpec
@@ -208,6 +209,7 @@ def main() -> None:
     for solver in ("exact", "paper"):
         solve(states[0], 1.0, solver)  # compile or load
     parts = [against_paper(states), campus(), growth(states[0]), cold_plan(states[0]), against_scip(states)]
+    parts.append(training.rows())
     if arguments.large:
         parts.append(large(states[0]))
     print(f"{'what':48} {'figure':>10}  how")

@@ -184,12 +184,13 @@ class LearningPlant:
                 gradients[n] = gradient[0]
                 mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
             delta = np.array([_distance(gradients[n], mean) for n in range(counts.size)])
+            seen = np.maximum([entry.smoothness for entry in found], self._smoothness_along(mean, gradients))
         before = self.figures
-        smoothness, norm = np.array([entry.smoothness for entry in found]), np.array([entry.norm for entry in found])
+        norm = np.array([entry.norm for entry in found])
         self.figures = GradientFigures(
             sigma=np.array([entry.sigma for entry in found]),
             delta=delta,
-            smoothness=smoothness if before is None else np.maximum(before.smoothness, smoothness),
+            smoothness=seen if before is None else np.maximum(before.smoothness, seen),
             gradient_norm=norm if before is None else np.maximum(before.gradient_norm, norm),
         )
         self.bound = divergence_bound(
@@ -201,6 +202,21 @@ class LearningPlant:
             iterations=self.scenario.training.local_iterations,
         )
         self.simulated.target_rate = participation_rates(self.bound, self.scenario.radio.channels)
+
+    def _smoothness_along(self, mean: Floats, gradients: Vector) -> Floats:
+        """Change of every device's gradient over a step along the mean of all, per length of the step, (N,).
+
+        A device's own step alone does not do: one that holds a single class has solved it after that step, and a
+        vanished gradient looks smooth.
+        """
+        wanted = self.scenario.participation
+        probe = (self.weights - self.scenario.training.learning_rate * mean).astype(np.float32)
+        length = _distance(probe, self.weights)
+        if length == 0.0:
+            return np.zeros(len(gradients))
+        tasks = [Task("gradient", (n, wanted.estimate_samples), 1) for n in range(len(gradients))]
+        changed = (gradient[0] for _, gradient in self.engine.run(tasks, probe))
+        return np.array([_distance(there, here) / length for there, here in zip(changed, gradients, strict=True)])
 
 
 @contextmanager

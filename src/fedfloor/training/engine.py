@@ -26,6 +26,16 @@ from fedfloor.training.work import Job, Samples, Work
 
 Vector = npt.NDArray[np.float32]
 
+#: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
+_QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "268435456",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -128,10 +138,9 @@ class _Worker:
 
     def __init__(self, job: Job, places: dict[str, Place], samples: Samples) -> None:
         self.connection, theirs = Pipe()
-        quiet = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
         environment = {
             **os.environ,
-            **quiet,
+            **_QUIET,
             "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
         }
         with theirs:

@@ -75,8 +75,8 @@ def average(models: Iterable[tuple[float, Vector]], size: int) -> Vector:
 
     Devices into a floor's model with weights D~_n, then floors into the global model with D_m, the sum of theirs.
     """
-    total, weight = np.zeros(size), 0.0
+    total, weight, share = np.zeros(size), 0.0, np.empty(size)
     for points, model in models:
-        total += points * model.astype(np.float64)
+        total += np.multiply(model, points, out=share, dtype=np.float64)
         weight += points
     return (total / weight).astype(np.float32)

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, grad_and_value, vmap
+from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from fedfloor.scenario.file import Model
-from fedfloor.training.description import chain
+from fedfloor.training.dense import AT_ONCE, DenseStack, is_dense
 from fedfloor.training.models import build_model
 from fedfloor.training.split import halves, joined_step, sgd_step, split_step
 from fedfloor.training.weights import Layout, initial_weights
@@ -23,10 +23,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float32]
 
-_STACKABLE = (nn.Flatten, nn.Linear, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.Identity)
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy on their own
 _AT_ONCE = 256  #: samples of a forward pass without training
-_GRADIENT_FLOATS = 20_000_000  #: most numbers of per-sample gradients held at a time
+_GRADIENT_FLOATS = 5_000_000  #: most numbers of per-sample gradients held at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +106,7 @@ class Work:
     def stacks(self) -> int:
         """How many devices train at once: several where the network is tiny and dense."""
         tiny = self.layout.size <= _STACKED_PARAMETERS and not self.job.apart
-        dense = all(isinstance(module, _STACKABLE) for _, module in chain(self.network))
-        return 32 if tiny and dense else 1
+        return AT_ONCE if tiny and is_dense(self.network) else 1
 
     def first_weights(self) -> Vector:
         """The weights that the seed gives."""
@@ -158,30 +156,14 @@ class Work:
 
     def _train_stacked(self, index: int, devices: Ints, weights: Vector, trained: Vector) -> Floats:
         """The same for several devices at once; batches are filled up to the longest with samples of no weight."""
-        job, count = self.job, devices.size
+        job = self.job
         self.layout.load(weights)
-        stacked = {
-            name: value.detach().expand(count, *value.shape).clone() for name, value in self.network.named_parameters()
-        }
-
-        def loss_of(parts: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
-            values = functional.cross_entropy(functional_call(self.network, parts, (x,)), y, reduction="none")
-            return (values * share).sum()
-
-        step = vmap(grad_and_value(loss_of))
-        totals = torch.zeros(count, dtype=torch.float64)
+        stack, totals = DenseStack(self.network, devices.size), torch.zeros(devices.size, dtype=torch.float64)
         for iteration in range(job.iterations):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
-            grads, values = step(stacked, x, y, share)
-            for name, value in stacked.items():
-                value.sub_(grads[name], alpha=job.learning_rate)
-            totals += values.double().cpu()
-        out, at = torch.from_numpy(trained), 0
-        for value in stacked.values():
-            length = value[0].numel()
-            out[:count, at : at + length] = value.reshape(count, -1)
-            at += length
+            totals += stack.step(x, y, share, job.learning_rate).double().cpu()
+        stack.save(trained)
         return cast("Floats", (totals / job.iterations).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
