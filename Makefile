@@ -25,14 +25,19 @@ $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 	@$(INSTALL) .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core
+$(VENV)/.train: $(VENV)/.core
+	@echo "installing torch into $(VENV) ..."
+	@$(INSTALL) '.[train]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.train
 	@echo "installing the tools for development into $(VENV) ..."
 	@$(INSTALL) '.[train,dev]'
 	@touch $@
 
-demo: $(VENV)/.core ## simulate the preset `quick`: rounds of scheduling on a small plant
+demo: $(VENV)/.train ## train the preset `quick`: rounds of scheduling and split learning on a small plant
 	@rm -rf runs/demo
-	@$(BIN)/fedfloor simulate quick --out runs/demo
+	@$(BIN)/fedfloor run quick --out runs/demo
 
 test: $(VENV)/.dev lint types ## ruff, mypy --strict and pytest
 	$(BIN)/python -m pytest -n 2
@@ -48,7 +53,7 @@ format: $(VENV)/.dev ## rewrite the code in our format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## measure the solvers: one table of ratios
+bench: $(VENV)/.dev ## measure the solvers and training: one table of ratios
 	@$(BIN)/python -m benchmarks.bench
 
 wheel: $(VENV)/.dev ## build dist/*.whl

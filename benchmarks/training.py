@@ -20,7 +20,8 @@ from fedfloor.scenario.file import Model
 from fedfloor.training.engine import Engine, Task, engine_for
 from fedfloor.training.models import build_model
 from fedfloor.training.weights import average
-from fedfloor.training.work import Job, Samples, batch_of, network_of
+from fedfloor.training.samples import Samples, batch_of
+from fedfloor.training.work import Job, network_of
 
 Row = tuple[str, str, str]
 

@@ -14,11 +14,12 @@ SOURCE = Path(fedfloor.__file__).parent
 ORDER = [
     "errors", "references", "units", "scenario", "costs", "traces", "weather", "participation", "theory", "scheduling",
     "training", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
-    "checkpoint", "running", "planning", "tradeoff", "compare", "deploy",
+    "checkpoint", "bounds", "running", "loggers", "planning", "tradeoff", "compare", "deploy",
     "report", "api", "console", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it
 HOMES = {"torch": "training", "matplotlib": "report", "plotly": "report", "flwr": "flower", "ray": "compare"}
+HOMES |= {"tensorboard": "loggers", "mlflow": "loggers"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -10,7 +10,8 @@ import pytest
 from fedfloor.errors import FailedRunError
 from fedfloor.scenario.file import Model
 from fedfloor.training.engine import Engine, Processes, Task, engine_for
-from fedfloor.training.work import Job, Samples, Work
+from fedfloor.training.samples import Samples
+from fedfloor.training.work import Job, Work
 
 DEVICES = 9
 CNN = Model(name="cnn", input=(1, 28, 28), width=0.5)

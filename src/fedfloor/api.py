@@ -6,6 +6,7 @@ __all__ = [
     "carry_out",
     "carry_out_training",
     "evaluate",
+    "holding",
     "load",
     "plan",
     "prepare",
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedfloor.errors import MissingExtraError, PolicyError, RunLogError, ScenarioError, SnapshotError
+from fedfloor.loggers import logging_to
 from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot
 from fedfloor.profiling import inferred_layers
 from fedfloor.rounds import run_rounds
@@ -141,11 +143,13 @@ def run(
     workers: int | None = None,
     device: str = "cpu",
     data_dir: str | Path | None = None,
+    loggers: Sequence[str] = (),
     on_event: Callable[["Event"], None] = lambda _: None,
 ) -> "TrainedRun":
     """Rounds of scheduling and real split training on the simulated network. Needs the extra 'train'.
 
-    With `out` the run folder is written there, and `resume` goes on from its last checkpoint.
+    With `out` the run folder is written there, and `resume` goes on from its last checkpoint. `loggers` show every
+    round in `tensorboard` or `mlflow`, each of which is an extra too.
 
     Examples
     --------
@@ -164,6 +168,7 @@ def run(
         workers=workers,
         device=device,
         data_dir=Path(data_dir) if data_dir is not None else None,
+        loggers=loggers,
         on_event=on_event,
     )
 
@@ -178,6 +183,7 @@ def carry_out_training(
     workers: int | None = None,
     device: str = "cpu",
     data_dir: Path | None = None,
+    loggers: Sequence[str] = (),
     on_event: Callable[["Event"], None] = lambda _: None,
 ) -> "TrainedRun":
     """Train what was prepared."""
@@ -185,19 +191,26 @@ def carry_out_training(
         from fedfloor.running import Until, train  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("training", "train") from error
-    return train(
-        prepared.file,
-        prepared.scenario,
-        prepared.scheduler,
-        str(prepared.policy),
-        folder,
-        resume=resume,
-        until=Until(until_accuracy, until_clock),
-        workers=workers,
-        device=device,
-        data_folder=data_dir,
-        on_event=on_event,
-    )
+    with logging_to(loggers, folder, prepared.scenario, str(prepared.policy)) as write:
+
+        def tell(event: "Event") -> None:
+            on_event(event)
+            if event.record is not None:
+                write(event.record)
+
+        return train(
+            prepared.file,
+            prepared.scenario,
+            prepared.scheduler,
+            str(prepared.policy),
+            folder,
+            resume=resume,
+            until=Until(until_accuracy, until_clock),
+            workers=workers,
+            device=device,
+            data_folder=data_dir,
+            on_event=tell,
+        )
 
 
 def evaluate(
@@ -222,6 +235,37 @@ def evaluate(
         "loss": loss,
         "confusion": confusion.tolist(),
         "exported": None if export is None else str(export),
+    }
+
+
+def holding(
+    scenario: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    data_dir: str | Path | None = None,
+) -> dict[str, Any]:
+    """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
+    from fedfloor.training.holding import gather  # noqa: PLC0415  # readers of data files wait until they are needed
+
+    plant = load(scenario, overrides, seed=seed)
+    found = gather(plant, Path(data_dir) if data_dir is not None else None)
+    devices = [(floor.name, device) for floor in plant.floors for device in floor.devices]
+    return {
+        "data": plant.data.name,
+        "origin": found.origin,
+        "partition": plant.data.partition,
+        "test_samples": int(found.samples.test_labels.size),
+        "devices": [
+            {
+                "floor": floor,
+                "name": device.name,
+                "asked": device.samples,
+                "held": int(row.sum()),
+                "classes": row.tolist(),
+            }
+            for (floor, device), row in zip(devices, found.histogram, strict=True)
+        ],
     }
 
 

@@ -53,6 +53,7 @@ def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str)
         "last_loss": [None if np.isnan(loss) else loss for loss in plant.last_loss.tolist()],
         "gateway_level_j": plant.simulated.gateway_level.tolist(),
         "device_level_j": plant.simulated.device_level.tolist(),
+        "gradient_square": plant.gradient_square,
         "divergence_bound": None if plant.bound is None else plant.bound.tolist(),
         "figures": None if figures is None else {key: value.tolist() for key, value in asdict(figures).items()},
     }
@@ -112,6 +113,7 @@ def restore(plant: LearningPlant, checkpoint: Checkpoint) -> None:
         simulated.gateway_level = np.array(state["gateway_level_j"], float)
         simulated.device_level = np.array(state["device_level_j"], float)
         plant.last_loss = np.array(state["last_loss"], float)  # null becomes nan
+        plant.gradient_square = state["gradient_square"]
         plant.bound = None if state["divergence_bound"] is None else np.array(state["divergence_bound"], float)
         if state["figures"] is not None:
             arrays = {key: np.array(value, float) for key, value in state["figures"].items()}

@@ -9,6 +9,7 @@ __all__ = [
     "check",
     "data_app",
     "data_fetch",
+    "data_show",
     "data_verify",
     "evaluate",
     "init",
@@ -314,6 +315,14 @@ def run(
     ] = None,
     device: Annotated[Device, typer.Option("--device", help="Where tensors live.")] = Device.CPU,
     data_dir: DataDirOption = None,
+    loggers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--logger",
+            metavar="NAME",
+            help="Also show every round in tensorboard or mlflow; repeatable. Each needs the extra of its name.",
+        ),
+    ] = None,
     overrides: SetOption = None,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
@@ -347,6 +356,7 @@ def run(
                     workers=workers,
                     device=device.value,
                     data_dir=data_dir,
+                    loggers=loggers or (),
                     on_event=show,
                 )
             )
@@ -458,6 +468,24 @@ def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietO
         files = fetch(name, data_dir, on_progress=show)
     for file in files:
         print(f"{'fetched' if file.fresh else 'there already:'} {file.path}")
+
+
+@data_app.command("show")
+def data_show(
+    scenario: ScenarioArgument,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show who holds what: samples of every device, class by class.
+
+    Example:  fedfloor data show quick --set data.partition=dirichlet
+    """
+    from fedfloor import api, console
+
+    found = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir)
+    console.print_json(found) if form is Format.JSON else console.print_holding(found)
 
 
 @data_app.command("verify")

@@ -6,6 +6,7 @@ __all__ = [
     "downloading",
     "print_check",
     "print_evaluation",
+    "print_holding",
     "print_json",
     "print_listing",
     "print_plan",
@@ -468,6 +469,7 @@ def print_training(
 ) -> None:
     """Policies side by side, what training made of them, and a sentence that says what happened."""
     print_simulation(summaries, solve_times, folders, runs)
+    _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
         asked = "" if done.resumed == 0 else f" (resumed at round {done.resumed})"
@@ -480,6 +482,47 @@ def print_training(
             f"{trained} that never left their floor ({holding.origin}).",
             style="bold",
         )
+
+
+def _print_bounds(summaries: Sequence[RunSummary], runs: Sequence[Any]) -> None:
+    """The theorems beside what runs measured."""
+    table = _table("theory", "policy", "", "what", "measured", "bound", "note", left=3)
+    for summary, done in zip(summaries, runs, strict=True):
+        for entry in done.bounds:
+            measured = "" if entry.measured is None else f"{entry.measured:.4g}"
+            bound = "none" if entry.bound is None else f"{entry.bound:.4g}"
+            name = summary.policy.removesuffix(",solver=exact")
+            table.add_row(name, entry.theorem, entry.what, measured, bound, entry.note)
+    if table.row_count:
+        _OUT.print(table)
+
+
+def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
+    """Who holds what, darker for more."""
+    devices = found["devices"]
+    total = sum(device["held"] for device in devices)
+    _OUT.print(f"{found['data']} ({found['origin']}), partition '{found['partition']}'", style="bold")
+    _OUT.print(f"{total:,} samples on {len(devices)} devices, {found['test_samples']:,} test samples")
+    classes = len(devices[0]["classes"])
+    largest = max(max(device["classes"]) for device in devices)
+    table = _table("samples per class", "floor", "device", *map(str, range(classes)), "all", left=2)
+    for column in table.columns[2 : 2 + classes]:
+        column.justify = "center"
+    for device in devices[:most]:
+        cells = [_shaded(count, largest) for count in device["classes"]]
+        wish = f" of {device['asked']}" if device["held"] < device["asked"] else ""
+        table.add_row(device["floor"], device["name"], *cells, f"{device['held']}{wish}")
+    _OUT.print(table)
+    if len(devices) > most:
+        _OUT.print(f"and {len(devices) - most} more devices")
+    short = [device for device in devices if device["held"] < device["asked"]]
+    if short:
+        _OUT.print(f"{len(short)} devices hold fewer samples than they ask for: their classes ran out.", style="yellow")
+
+
+def _shaded(count: int, largest: int) -> str:
+    """A block that is darker the more there is."""
+    return "█▓▒░"[min(3, int(4 * (1 - count / largest)))] * 3 if count else "."
 
 
 def print_evaluation(found: Mapping[str, Any]) -> None:
@@ -509,4 +552,5 @@ def as_json(summary: RunSummary, solve_time: float, folder: Path, done: Any = No
     entry["folder"] = str(folder)
     if done is not None:
         entry |= {"accuracy": done.accuracy, "loss": done.loss, "resumed_at": done.resumed, "data": done.holding.origin}
+        entry["bounds"] = [asdict(bound) for bound in done.bounds]
     return entry

@@ -8,9 +8,8 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +51,9 @@ class LearningPlant:
     bound: Floats | None = None  #: (M,) Phi_m of the last estimate
     timing: Timing = field(default_factory=Timing)
     on_training: Callable[[Sequence[str]], None] = lambda _: None  #: told which floors train
-    _batch: Ints = field(init=False)
-    _floor: Ints = field(init=False)
+    batch: Ints = field(init=False)  #: (N,) D~_n
+    floor: Ints = field(init=False)  #: (N,) floor of every device
+    gradient_square: float | None = None  #: squared norm of the mean gradient at the last estimate
 
     def __post_init__(self) -> None:
         scenario = self.scenario
@@ -62,8 +62,8 @@ class LearningPlant:
         self.simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
         self.weights = self.engine.work.first_weights()
         self.last_loss = np.full(len(scenario.floors), np.nan)
-        self._batch = self.engine.work.job.batch
-        self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
+        self.batch = self.engine.work.job.batch
+        self.floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
 
     @property
     def index(self) -> int:
@@ -90,9 +90,9 @@ class LearningPlant:
         divergence = np.full(trains.size, np.nan)
         names = [floor.name for floor in self.scenario.floors]
         self.on_training([name for name, busy in zip(names, trains, strict=True) if busy])
-        devices = np.flatnonzero(trains[self._floor])
+        devices = np.flatnonzero(trains[self.floor])
         results = self._train(devices, outcome.allocation.cut[devices], start)
-        for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
+        for m, group in itertools.groupby(results, key=lambda result: int(self.floor[result[0]])):
             seen: list[tuple[float, float]] = []
             model = average(self._checked(group, seen), start.size)
             if target is not None:
@@ -134,6 +134,13 @@ class LearningPlant:
         results = [result for result, _ in self.engine.run(tasks, self.weights)]
         return sum(confusion for confusion, _ in results), math.fsum(loss for _, loss in results) / size
 
+    def training_loss(self, weights: Vector) -> float:
+        """Loss over the devices' samples, or over as many of each as an estimate looks at."""
+        counts, limit = self._counts(), self.scenario.participation.estimate_samples
+        tasks = [Task("gradient", (n, limit), 1) for n in range(counts.size)]
+        losses = [loss for loss, _ in self.engine.run(tasks, weights)]
+        return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
+
     def _train(self, devices: Ints, cuts: Ints, weights: Vector) -> Iterator[tuple[int, float, Vector]]:
         """Device, its loss and its weights, in the order given."""
         at_once = self.engine.work.stacks
@@ -148,10 +155,10 @@ class LearningPlant:
         """Batch size and weights of a floor's devices, for averaging; notes batch size and loss."""
         for n, loss, weights in group:
             if not math.isfinite(loss) or not np.isfinite(weights).all():
-                floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
+                floor, device = self.scenario.floors[self.floor[n]].name, self.scenario.devices[n].name
                 raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
-            seen.append((float(self._batch[n]), loss))
-            yield float(self._batch[n]), weights
+            seen.append((float(self.batch[n]), loss))
+            yield float(self.batch[n]), weights
 
     def _diverged(self, problem: str) -> FailedRunError:
         advice = "Lower training.learning_rate; the last checkpoint is untouched"
@@ -177,14 +184,15 @@ class LearningPlant:
         wanted, counts, size = self.scenario.participation, self._counts(), self.weights.size
         tasks = [Task("estimate", (n, wanted.estimate_samples), 1) for n in range(counts.size)]
         found: list[Any] = []
-        with _scratch((counts.size, size)) as gradients:
+        with _Rows(size) as gradients:
             mean = np.zeros(size)
             for n, (result, gradient) in enumerate(self.engine.run(tasks, self.weights)):
                 found.append(result)
-                gradients[n] = gradient[0]
+                gradients.append(gradient[0])
                 mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
-            delta = np.array([_distance(gradients[n], mean) for n in range(counts.size)])
+            delta = np.array([_distance(gradient, mean) for gradient in gradients])
             seen = np.maximum([entry.smoothness for entry in found], self._smoothness_along(mean, gradients))
+        self.gradient_square = float(np.square(mean).sum())
         before = self.figures
         norm = np.array([entry.norm for entry in found])
         self.figures = GradientFigures(
@@ -195,15 +203,15 @@ class LearningPlant:
         )
         self.bound = divergence_bound(
             self.figures,
-            batch=self._batch.astype(float),
-            floor=self._floor,
+            batch=self.batch.astype(float),
+            floor=self.floor,
             floors=len(self.scenario.floors),
             learning_rate=self.scenario.training.learning_rate,
             iterations=self.scenario.training.local_iterations,
         )
         self.simulated.target_rate = participation_rates(self.bound, self.scenario.radio.channels)
 
-    def _smoothness_along(self, mean: Floats, gradients: Vector) -> Floats:
+    def _smoothness_along(self, mean: Floats, gradients: "_Rows") -> Floats:
         """Change of every device's gradient over a step along the mean of all, per length of the step, (N,).
 
         A device's own step alone does not do: one that holds a single class has solved it after that step, and a
@@ -219,16 +227,36 @@ class LearningPlant:
         return np.array([_distance(there, here) / length for there, here in zip(changed, gradients, strict=True)])
 
 
-@contextmanager
-def _scratch(shape: tuple[int, int]) -> Iterator[Vector]:
-    """A large array in a file, because all devices' gradients at once may be more than memory holds."""
-    with tempfile.TemporaryFile() as file:
+class _Rows:
+    """Vectors in a file, one after another, because all devices' gradients may be more than memory holds."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._count = size, 0
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the block that uses it ends
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, vector: Vector) -> None:
+        """Add a vector at the end."""
         try:
-            array = np.memmap(file, np.float32, "w+", shape=shape)
+            self._file.write(np.ascontiguousarray(vector).data)
+            self._file.flush()
         except OSError as error:
             problem = f"gradients do not fit the folder for temporary files: {error.strerror}"
             raise FailedRunError(f"{tempfile.gettempdir()}: {problem}. Make room, or name another in TMPDIR") from None
-        yield array
+        self._count += 1
+
+    def __iter__(self) -> Iterator[Vector]:
+        self._file.seek(0)
+        for _ in range(self._count):
+            yield np.fromfile(self._file, np.float32, self._size)
 
 
 def _distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:

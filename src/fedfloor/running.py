@@ -13,20 +13,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedfloor.bounds import Bound, bounds_of
 from fedfloor.checkpoint import load_checkpoint, restore, save_checkpoint
 from fedfloor.errors import DataError, ModelError, RunLogError
 from fedfloor.learning import LearningPlant
-from fedfloor.rounds import run_rounds
+from fedfloor.rounds import RoundRecord, run_rounds
 from fedfloor.runlog import SCENARIO, RunFolder, read_records, round_record, scenario_of
 from fedfloor.scenario import ScenarioFile, resolved_toml
 from fedfloor.scenario.plant import Scenario
-from fedfloor.scheduling.state import Scheduler
+from fedfloor.scheduling.ddsra import Ddsra
+from fedfloor.scheduling.solver.exact import least_delays
+from fedfloor.scheduling.solver.packing import pack
+from fedfloor.scheduling.state import RoundState, Scheduler
+from fedfloor.summary import summarise
 from fedfloor.training.description import describe
 from fedfloor.training.engine import engine_for
 from fedfloor.training.holding import Holding, gather
-from fedfloor.training.work import Job, Samples, network_of
+from fedfloor.training.samples import Samples
+from fedfloor.training.work import Job, network_of
 
 Ints = npt.NDArray[np.int64]
+
+_FEW_PAIRS = 1_000  #: floors x channels whose least delays are looked up again for Theorem 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,7 @@ class TrainedRun:
     loss: float  #: on the test set, at the end
     holding: Holding
     resumed: int  #: round at which this process began
+    bounds: tuple[Bound, ...]  #: the theorems beside what was measured
 
     @property
     def accuracy(self) -> float:
@@ -99,6 +108,7 @@ def train(
         log = None
         records: list[dict[str, Any]] = []
         timings: list[dict[str, Any]] = []
+        fastest: list[float] = []
         if folder is not None:
             log = RunFolder.reopen(folder, scenario_toml, begun) if resume else RunFolder.create(folder, scenario_toml)
             records = read_records(folder) if resume else []
@@ -107,28 +117,24 @@ def train(
             rounds = run_rounds(plant, scheduler, 0 if ended else max(0, scenario.rounds - begun), clock=clock)
             for record in rounds:
                 entry = round_record(record, policy)
-                timing = {
-                    "round": entry["round"],
-                    "solve_s": record.solve_time,
-                    "train_s": plant.timing.train,
-                    "evaluate_s": plant.timing.evaluate,
-                }
                 records.append(entry)
-                timings.append(timing)
+                timings.append(_timing(record, plant))
+                fastest.append(_fastest(record.state) if isinstance(scheduler, Ddsra) else 0.0)
                 ended = _is_over(entry, until)
                 if log is not None:
-                    log.append(entry, timing)
+                    log.append(entry, timings[-1])
                     if ended or plant.index % scenario.training.checkpoint_every == 0 or plant.index == scenario.rounds:
-                        assert folder is not None
-                        save_checkpoint(folder, plant, clock=record.clock, data=fingerprint)
+                        save_checkpoint(log.path, plant, clock=record.clock, data=fingerprint)
                 on_event(Event(record=entry))
                 if ended:
                     break
             confusion, loss = plant.evaluate()
+            v = float(scheduler.v) if isinstance(scheduler, Ddsra) else None
+            bounds = bounds_of(plant, records, summarise(records), tradeoff=v, least_delays=fastest)
         finally:
             if log is not None:
                 log.close()
-    return TrainedRun(tuple(records), tuple(timings), confusion, loss, holding, begun)
+    return TrainedRun(tuple(records), tuple(timings), confusion, loss, holding, begun, bounds)
 
 
 def evaluate_run(run: Path, data_folder: Path | None = None) -> tuple[Ints, float, int, Path]:
@@ -184,6 +190,24 @@ def _processes(wanted: int | None) -> int:
     if wanted is not None:
         return wanted
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
+    """Wall-clock figures of a round, as they are logged."""
+    return {
+        "round": record.state.index,
+        "solve_s": record.solve_time,
+        "train_s": plant.timing.train,
+        "evaluate_s": plant.timing.evaluate,
+    }
+
+
+def _fastest(state: RoundState) -> float:
+    """Least delay [s] of any floor on any channel; a plant too large for a second look gives the bound 0."""
+    if state.gain_up.size > _FEW_PAIRS:
+        return 0.0
+    delays = least_delays(*pack(state)).best
+    return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 
 def _is_over(entry: Mapping[str, Any], until: Until) -> bool:

@@ -14,7 +14,8 @@ from fedfloor.rounds import run_rounds
 from fedfloor.running import _job
 from fedfloor.training.engine import engine_for
 from fedfloor.training.holding import gather
-from fedfloor.training.work import Work, batch_of
+from fedfloor.training.samples import batch_of
+from fedfloor.training.work import Work
 
 DRAWS = 20
 
@@ -39,7 +40,7 @@ def test_theorem_1_bounds_the_divergence_of_a_convex_model() -> None:
     scenario, devices = holding.scenario, len(holding.scenario.devices)
     with engine_for(_job(scenario, "cpu"), holding.samples, 1) as engine:
         plant, work = LearningPlant(scenario, engine), engine.work
-        floor, batch, counts = plant._floor, work.job.batch, np.diff(holding.samples.first)
+        floor, batch, counts = plant.floor, work.job.batch, np.diff(holding.samples.first)
         draws = [[1000 + draw for draw in range(DRAWS)] for _ in range(devices)]
         # The steps of a round are all on one batch, so the constant has to hold for the loss on every batch drawn.
         smoothness = np.array(

@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.errors import FailedRunError
+from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import Place, shared
-from fedfloor.training.work import Job, Samples, Work
+from fedfloor.training.work import Job, Work
 
 Vector = npt.NDArray[np.float32]
 

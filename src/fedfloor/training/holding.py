@@ -16,8 +16,8 @@ from fedfloor.references import find_reference, where_raised
 from fedfloor.scenario.expand import stream
 from fedfloor.scenario.plant import Device, Scenario
 from fedfloor.training.partition import Wish, by_classes, by_shards, dirichlet, iid
+from fedfloor.training.samples import Samples
 from fedfloor.training.sources import load_dataset
-from fedfloor.training.work import Samples
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

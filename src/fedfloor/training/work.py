@@ -1,6 +1,6 @@
 """What one process computes: local training of devices, evaluation, gradients; nothing knows of other processes."""
 
-__all__ = ["Estimate", "Job", "Samples", "Work", "batch_of", "network_of"]
+__all__ = ["Estimate", "Job", "Work", "network_of"]
 
 import math
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from torch.nn import functional
 from fedfloor.scenario.file import Model
 from fedfloor.training.dense import AT_ONCE, DenseStack, is_dense
 from fedfloor.training.models import build_model
+from fedfloor.training.samples import Samples, batch_of
 from fedfloor.training.split import halves, joined_step, sgd_step, split_step
 from fedfloor.training.weights import Layout, initial_weights
 
@@ -42,24 +43,6 @@ class Job:
     device: str = "cpu"  #: of torch
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Samples:
-    """The data of a run, and which device holds what."""
-
-    images: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
-    labels: Ints  #: (D,)
-    first: Ints  #: (N+1,) device n holds `held[first[n]:first[n+1]]`
-    held: Ints  #: (sum D_n,) sample numbers
-    test_images: npt.NDArray[np.generic]  #: (D', ...)
-    test_labels: Ints  #: (D',)
-    mean: Floats  #: (C,) per channel
-    deviation: Floats  #: (C,) per channel
-
-    def of_device(self, n: int) -> Ints:
-        """Sample numbers of device n."""
-        return self.held[self.first[n] : self.first[n + 1]]
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What one device's gradients say at the current weights (Sec. IV)."""
@@ -76,12 +59,6 @@ def network_of(model: Model, seed: int) -> nn.Sequential:
     if ":" not in model.name:
         initial_weights(network, seed=seed)
     return network
-
-
-def batch_of(held: Ints, size: int, seed: int, index: int, device: int, iteration: int) -> Ints:
-    """Sample numbers of a device's batch in a round, drawn without replacement; every batch has its own stream."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, index, device, iteration)))
-    return np.sort(rng.choice(held, size=min(size, held.size), replace=False))
 
 
 class Work:

@@ -7,8 +7,9 @@ import sys
 from multiprocessing.connection import Connection
 
 from fedfloor.training.engine import carry_out
+from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import attach
-from fedfloor.training.work import Samples, Work
+from fedfloor.training.work import Work
 
 
 def serve(connection: Connection) -> None:
