@@ -10,10 +10,10 @@ export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint types format wheel clean
+.PHONY: help demo test bench bench-peers lint types format wheel clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,6 +55,9 @@ format: $(VENV)/.dev ## rewrite the code in our format
 
 bench: $(VENV)/.dev ## measure the solvers and training: one table of ratios
 	@$(BIN)/python -m benchmarks.bench
+
+bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment of its own: downloads, minutes
+	@$(BIN)/python -m benchmarks.peers
 
 wheel: $(VENV)/.dev ## build dist/*.whl
 	$(BIN)/python -m build --no-isolation

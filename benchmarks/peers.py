@@ -100,6 +100,13 @@ PEERS = (
 )
 
 
+NOTES = """
+Seconds are medians per round over the turns; ratio is the peer's over ours, and its least and most in a single turn.
+Loss is over all samples. Apart is the distance of the sides' weights after the first and after the last round, relative
+to how far ours have moved: sums in another order differ in the last bits, which a deep network's training lets grow.
+"""
+
+
 class PeerError(Exception):
     """Why a peer has no figures."""
 
@@ -160,7 +167,7 @@ class Running:
                     stderr=errors,
                     text=True,
                     cwd=folder,
-                    start_new_session=True,
+                    process_group=0,
                 )
             self._processes.append(process)
 
@@ -195,7 +202,7 @@ class Running:
             try:
                 process.wait(60)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # a session of its own, which we began
+                os.killpg(process.pid, signal.SIGKILL)  # a group of its own, which we began
                 process.wait()
 
 
@@ -283,7 +290,9 @@ def loss_of(job: Job, samples: Samples, weights: Vector) -> float:
     with torch.no_grad():
         for part in torch.split(torch.arange(samples.labels.size), 256):
             x = (torch.from_numpy(samples.images[part]).float() - MEAN) / DEVIATION
-            total += float(functional.cross_entropy(network(x), torch.from_numpy(samples.labels[part]), reduction="sum"))
+            total += float(
+                functional.cross_entropy(network(x), torch.from_numpy(samples.labels[part]), reduction="sum")
+            )
     return total / samples.labels.size
 
 
@@ -296,8 +305,19 @@ class Figures:
     least: float  #: ratio of the turn most in the peer's favour
     most: float
     losses: tuple[float, float, float]  #: at first, ours, theirs
-    apart: float  #: distance of the final weights, relative to how far ours have moved
+    apart: tuple[float, float]  #: see `distance`; after the first round, and after the last
     versions: dict[str, str]
+
+
+def saved(theirs: Running, folder: Path) -> Vector:
+    """A peer's weights, which both processes of pfl have."""
+    theirs.ask(f"weights {folder / 'one.npy'}", f"weights {folder / 'other.npy'}")
+    return np.load(folder / "one.npy")  # type: ignore[no-any-return]
+
+
+def distance(ours: Vector, theirs: Vector, first: Vector) -> float:
+    """Between two sides' weights, relative to how far ours have moved from the first ones."""
+    return float(np.linalg.norm(ours - theirs) / np.linalg.norm(ours - first))
 
 
 def compared(case: Case, peer: Peer, python: Path, cache: Path, *, plain: bool) -> Figures:
@@ -311,18 +331,21 @@ def compared(case: Case, peer: Peer, python: Path, cache: Path, *, plain: bool) 
         theirs = Running(peer, python, folder, log, {} if plain else MALLOC)
         try:
             versions = theirs.hear()["versions"]
-            ours.run(case.warm)
-            theirs.ask(f"rounds {case.warm}")
+            ours.run(1)
+            theirs.ask("rounds 1")
+            early = distance(ours.weights, saved(theirs, folder), first)
+            ours.run(case.warm - 1)
+            theirs.ask(f"rounds {case.warm - 1}")
             times = np.empty((case.turns, 2))
             for turn in range(case.turns):
                 times[turn] = ours.run(case.rounds), theirs.ask(f"rounds {case.rounds}")["seconds"]
                 times[turn] /= case.rounds
-                say(f"  turn {turn + 1} of {case.turns}: ours {times[turn, 0]:.3f} s, {peer.name} {times[turn, 1]:.3f} s")
-            theirs.ask(f"weights {folder / 'one.npy'}", f"weights {folder / 'other.npy'}")
-            found: Vector = np.load(folder / "one.npy")
+                say(
+                    f"  turn {turn + 1} of {case.turns}: ours {times[turn, 0]:.3f} s, {peer.name} {times[turn, 1]:.3f} s"
+                )
+            found = saved(theirs, folder)
         finally:
             theirs.close()
-    moved, distance = np.linalg.norm(ours.weights - first), np.linalg.norm(ours.weights - found)
     ratio = times[:, 1] / times[:, 0]
     return Figures(
         ours=float(np.median(times[:, 0])),
@@ -330,7 +353,7 @@ def compared(case: Case, peer: Peer, python: Path, cache: Path, *, plain: bool) 
         least=float(ratio.min()),
         most=float(ratio.max()),
         losses=(loss_of(job, samples, first), loss_of(job, samples, ours.weights), loss_of(job, samples, found)),
-        apart=float(distance / moved),
+        apart=(early, distance(ours.weights, found, first)),
         versions=versions,
     )
 
@@ -355,18 +378,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=ROOT / ".peers", help="folder of the peers' environments")
     parser.add_argument("--only", choices=[peer.name for peer in PEERS], help="one peer instead of all")
-    parser.add_argument("--case", type=int, help="x")
+    parser.add_argument("--model", choices=[case.model.name for case in CASES], help="one model instead of all")
     parser.add_argument("--plain", action="store_true", help="do not give peers our memory format and malloc settings")
     given = parser.parse_args()
+    cases = [case for case in CASES if given.model in (None, case.model.name)]
     cache = given.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
-    row = "{:20} {:8} {:>7} {:>7} {:>5}  {:>9} {:>9} {:>7} {:>12}  {:24} {:>8}".format
+    row = "{:20} {:8} {:>7} {:>7} {:>5}  {:>9} {:>9} {:>7} {:>12}  {:26} {:>13}".format
     head = ("model", "peer", "devices", "batch", "steps", "ours [s]", "peer [s]", "ratio", "over turns")
     lines, versions = [], {"python": platform.python_version()}
     versions |= {"fedfloor": fedfloor.__version__, **{name: version(name) for name in ("torch", "numpy")}}
     for peer in PEERS:
         if given.only in (None, peer.name):
-            for case, found in attempt(peer, cache, [CASES[given.case]] if given.case is not None else list(CASES), plain=given.plain):
+            for case, found in attempt(peer, cache, cases, plain=given.plain):
                 start = (case.name, peer.name, case.devices, f"{case.batch[0]}-{case.batch[1]}", case.iterations)
                 if isinstance(found, str):
                     lines.append(" ".join(str(part) for part in start[:2]) + f": {found}")
@@ -374,14 +398,13 @@ def main() -> None:
                 times = (f"{found.ours:.4f}", f"{found.theirs:.4f}", f"{found.theirs / found.ours:.2f}x")
                 spread = f"{found.least:.2f}-{found.most:.2f}"
                 losses = "{:.3f} -> {:.3f} / {:.3f}".format(*found.losses)
-                lines.append(row(*start, *times, spread, losses, f"{found.apart:.0e}"))
+                lines.append(row(*start, *times, spread, losses, "{:.0e}, {:.0e}".format(*found.apart)))
                 for name, what in found.versions.items():
                     key = name if versions.get(name, what) == what else f"{name} of {peer.name}"
                     versions[key] = what
     print(row(*head, "loss: first -> ours / peer", "apart"))
     print("\n".join(lines))
-    print("\nSeconds are medians per round over the turns; ratio is the peer's over ours; `apart` is the distance of the")
-    print("final weights, relative to how far ours have moved from the common first ones.")
+    print(NOTES)
     print("  ".join(f"{name} {what}" for name, what in versions.items()) + f"  cores {os.cpu_count()}")
 
 

@@ -13,7 +13,7 @@ WITHOUT_EXTRAS = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "safetensors", "matplotlib", "plotly", "flwr", "ray"}:
+        if name.split(".")[0] in {"torch", "safetensors", "matplotlib", "plotly", "flwr", "ray", "tensorboard", "mlflow"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
 sys.meta_path.insert(0, Refuse())
 from fedfloor.cli import main
@@ -29,7 +29,15 @@ def without_extras(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["init", "new.toml"], ["schema"], ["check", "paper-cifar10"], ["simulate", "quick", "--rounds", "3"]],
+    [
+        ["list"],
+        ["init", "new.toml"],
+        ["schema"],
+        ["check", "paper-cifar10"],
+        ["check", "quick"],
+        ["data", "show", "quick"],
+        ["simulate", "quick", "--rounds", "3"],
+    ],
     ids=lambda arguments: arguments[0],
 )
 def test_the_core_needs_no_extra(arguments: list[str], tmp_path: Path) -> None:

@@ -173,8 +173,8 @@ def check(
     """
     from dataclasses import asdict
 
-    from fedfloor.api import load
-    from fedfloor.console import print_check, print_json
+    from fedfloor.api import holding, load
+    from fedfloor.console import print_check, print_json, print_short
     from fedfloor.costs.headline import headline
     from fedfloor.scheduling.registry import PolicySpec, make_policy
     from fedfloor.weather import climate_of
@@ -187,6 +187,8 @@ def check(
         print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(figures)})
     else:
         print_check(plant, figures)
+        if plant.data.name == "fashion-mnist":  # the others may be large files, or not here
+            print_short(holding(scenario, overrides or (), seed=seed))
 
 
 @app.command()

@@ -11,6 +11,7 @@ __all__ = [
     "print_listing",
     "print_plan",
     "print_profile",
+    "print_short",
     "print_simulation",
     "print_tradeoff",
     "print_training",
@@ -515,9 +516,16 @@ def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
     _OUT.print(table)
     if len(devices) > most:
         _OUT.print(f"and {len(devices) - most} more devices")
-    short = [device for device in devices if device["held"] < device["asked"]]
+    print_short(found)
+
+
+def print_short(found: Mapping[str, Any]) -> None:
+    """Devices that get fewer samples than they ask for, if there are any."""
+    short = [device for device in found["devices"] if device["held"] < device["asked"]]
     if short:
-        _OUT.print(f"{len(short)} devices hold fewer samples than they ask for: their classes ran out.", style="yellow")
+        first = f"{short[0]['name']} gets {short[0]['held']} of {short[0]['asked']}"
+        text = f"{len(short)} devices hold fewer samples than they ask for, their classes run out: {first}"
+        _OUT.print(f"{text}{', ...' if len(short) > 1 else '.'}", style="yellow")
 
 
 def _shaded(count: int, largest: int) -> str:

@@ -30,7 +30,7 @@ from fedfloor.training.description import describe
 from fedfloor.training.engine import engine_for
 from fedfloor.training.holding import Holding, gather
 from fedfloor.training.samples import Samples
-from fedfloor.training.work import Job, network_of
+from fedfloor.training.work import Job, has_device, network_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -169,6 +169,8 @@ def _with_held(file: ScenarioFile, scenario: Scenario) -> ScenarioFile:
 def _job(scenario: Scenario, device: str) -> Job:
     """What training needs to know of a scenario, after a look at whether its network fits its layer list."""
     training = scenario.training
+    if not has_device(device):
+        raise ModelError(f"--device {device}: torch finds none on this machine. Leave it out to train on the CPU")
     found = describe(network_of(scenario.model, scenario.seed), scenario.model.input, label=scenario.model.name)
     if len(found) != len(scenario.layers):
         problem = f"has {len(found)} layers, but model.layers lists {len(scenario.layers)}"

@@ -106,7 +106,7 @@ def _weak_links(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
     need, most = _least_upload_energy(scenario, plant), _most_gateway_energy(scenario)
     return tuple(
         Obstacle(
-            plant.gateways.names[m], f"an upload needs {need[m]:.3g} J at mean gain, at most {most[m]:.3g} J arrive"
+            plant.gateways.names[m], f"an upload needs {need[m]:.3g} J at mean gain, at most {most[m]:.3g} J are there"
         )
         for m in np.flatnonzero(exceeds(need, most))
     )
@@ -130,16 +130,18 @@ def _device_energy(plant: Plant, flop: Floats) -> Floats:
 
 
 def _most_energy(scenario: Scenario) -> Floats:
-    """Most energy of each device (N,); a record may hold any amount."""
+    """Most energy of each device (N,), a full battery included; a record may hold any amount."""
     known = scenario.limits and "device_energy" not in scenario.traces
-    return column(scenario.devices, "max_energy") if known else np.full(len(scenario.devices), np.inf)
+    saved = np.array(scenario.battery.device_capacity)
+    return column(scenario.devices, "max_energy") + saved if known else np.full(len(scenario.devices), np.inf)
 
 
 def _most_gateway_energy(scenario: Scenario) -> Floats:
-    """Most energy of each gateway (M,); a record may hold any amount."""
+    """Most energy of each gateway (M,), a full battery included; a record may hold any amount."""
     known = scenario.limits and "gateway_energy" not in scenario.traces
     gateways = [floor.gateway for floor in scenario.floors]
-    return column(gateways, "max_energy") if known else np.full(len(gateways), np.inf)
+    saved = np.array(scenario.battery.gateway_capacity)
+    return column(gateways, "max_energy") + saved if known else np.full(len(gateways), np.inf)
 
 
 def _least_energy_at_min_frequency(plant: Plant, top_flop: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """What one process computes: local training of devices, evaluation, gradients; nothing knows of other processes."""
 
-__all__ = ["Estimate", "Job", "Work", "network_of"]
+__all__ = ["Estimate", "Job", "Work", "has_device", "network_of"]
 
 import math
 from dataclasses import dataclass
@@ -50,6 +50,13 @@ class Estimate:
     sigma: float  #: root mean square distance of single gradients from their mean
     norm: float  #: of the mean gradient
     smoothness: float  #: change of the gradient over a step of gradient descent, per length of the step
+
+
+def has_device(name: str) -> bool:
+    """Whether torch can compute there."""
+    if name == "cuda":
+        return torch.cuda.is_available()
+    return name == "cpu" or (name == "mps" and torch.backends.mps.is_available())
 
 
 def network_of(model: Model, seed: int) -> nn.Sequential:
@@ -139,7 +146,7 @@ class Work:
         for iteration in range(job.iterations):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
-            totals += stack.step(x, y, share, job.learning_rate).double().cpu()
+            totals += stack.step(x, y, share, job.learning_rate).cpu().double()
         stack.save(trained)
         return cast("Floats", (totals / job.iterations).numpy())
 
@@ -194,14 +201,15 @@ class Work:
         single = vmap(grad(self._single_loss), in_dims=(None, 0, 0))
         size = max(1, min(_AT_ONCE, _GRADIENT_FLOATS // max(1, self.layout.size)))
         squares = 0.0
-        mean = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in parts.items()}
+        mean = {name: torch.zeros(value.shape, dtype=torch.float64) for name, value in parts.items()}
         for start in range(0, numbers.size, size):
             x, y = self._tensors(self.samples.images, self.samples.labels, numbers[start : start + size])
             for name, gradients in single(parts, x, y).items():  # (B, ...) each
-                squares += float(gradients.double().square().sum())
-                mean[name] += gradients.double().sum(0)
+                exact = gradients.cpu().double()  # some devices know no float64
+                squares += float(exact.square().sum())
+                mean[name] += exact.sum(0)
         for name, parameter in self.network.named_parameters():
-            parameter.grad = (mean[name] / numbers.size).to(parameter.dtype)
+            parameter.grad = (mean[name] / numbers.size).to(parameter.dtype).to(self._device)
         self._take_gradient(out)
         norm = _length(out)
         moved = np.empty_like(out)
