@@ -55,6 +55,7 @@ def main() -> None:
         """A user is a device in a round and holds its batch, which K epochs without minibatches go over K times."""
         return PyTorchTensorDataset(given.batch(*divmod(user, devices)), user_id=str(user))
 
+    # Its processes take every other device, which here share the samples evenly; balancing by weight gains nothing.
     sampler = get_user_sampler("minimize_reuse", list(range(settings["rounds"] * devices)))
     data = FederatedDataset(dataset, sampler)
     backend = SimulatedBackend(training_data=data, val_data=data, postprocessors=[WeightByDatapoints()])

@@ -1,4 +1,4 @@
-"""The work that `make bench-peers` gives to every peer: data, batches, network; runs where fedfloor is not installed."""
+"""The work that `make bench-peers` gives to every peer: data, batches, network; needs no fedfloor."""
 
 import functools
 import json
@@ -51,7 +51,7 @@ def work() -> PeerWork:
     torch.set_num_threads(1)
     folder = Path(os.environ[FOLDER])
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-    network: nn.Sequential = torch.load(folder / "network.pt", weights_only=False)  # noqa: S614  # our own file
+    network: nn.Sequential = torch.load(folder / "network.pt", weights_only=False)  # our own file
     if settings["channels_last"]:
         network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with np.load(folder / "samples.npz") as file:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -33,8 +33,8 @@ from torch.nn import functional
 import fedfloor
 from fedfloor.scenario.file import Model
 from fedfloor.training.engine import Engine, Task, engine_for
-from fedfloor.training.weights import Layout, average
 from fedfloor.training.samples import Samples, batch_of
+from fedfloor.training.weights import Layout, average
 from fedfloor.training.work import Job, network_of
 
 ROOT = Path(__file__).parent.parent
@@ -167,7 +167,7 @@ class Running:
                     stderr=errors,
                     text=True,
                     cwd=folder,
-                    process_group=0,
+                    process_group=0,  # not a session: Linux may share its cores out by session
                 )
             self._processes.append(process)
 
@@ -181,7 +181,7 @@ class Running:
             if not line:
                 raise PeerError(f"no answer, see {self._log}")
             answers.append(json.loads(line))
-        return max(answers, key=lambda answer: answer.get("seconds", 0.0))  # type: ignore[no-any-return]
+        return max(answers, key=lambda answer: answer.get("seconds", 0.0))
 
     def ask(self, *requests: str) -> dict[str, Any]:
         """Send a request to every process, and wait for all."""
@@ -340,9 +340,8 @@ def compared(case: Case, peer: Peer, python: Path, cache: Path, *, plain: bool) 
             for turn in range(case.turns):
                 times[turn] = ours.run(case.rounds), theirs.ask(f"rounds {case.rounds}")["seconds"]
                 times[turn] /= case.rounds
-                say(
-                    f"  turn {turn + 1} of {case.turns}: ours {times[turn, 0]:.3f} s, {peer.name} {times[turn, 1]:.3f} s"
-                )
+                took = f"ours {times[turn, 0]:.3f} s, {peer.name} {times[turn, 1]:.3f} s"
+                say(f"  turn {turn + 1} of {case.turns}: {took}")
             found = saved(theirs, folder)
         finally:
             theirs.close()
@@ -386,24 +385,24 @@ def main() -> None:
     cache.mkdir(parents=True, exist_ok=True)
     row = "{:20} {:8} {:>7} {:>7} {:>5}  {:>9} {:>9} {:>7} {:>12}  {:26} {:>13}".format
     head = ("model", "peer", "devices", "batch", "steps", "ours [s]", "peer [s]", "ratio", "over turns")
-    lines, versions = [], {"python": platform.python_version()}
-    versions |= {"fedfloor": fedfloor.__version__, **{name: version(name) for name in ("torch", "numpy")}}
+    versions = {"python": platform.python_version(), "fedfloor": fedfloor.__version__}
+    versions |= {name: version(name) for name in ("torch", "numpy")}
+    print(row(*head, "loss: first -> ours / peer", "apart"), flush=True)
     for peer in PEERS:
-        if given.only in (None, peer.name):
-            for case, found in attempt(peer, cache, cases, plain=given.plain):
-                start = (case.name, peer.name, case.devices, f"{case.batch[0]}-{case.batch[1]}", case.iterations)
-                if isinstance(found, str):
-                    lines.append(" ".join(str(part) for part in start[:2]) + f": {found}")
-                    continue
-                times = (f"{found.ours:.4f}", f"{found.theirs:.4f}", f"{found.theirs / found.ours:.2f}x")
-                spread = f"{found.least:.2f}-{found.most:.2f}"
-                losses = "{:.3f} -> {:.3f} / {:.3f}".format(*found.losses)
-                lines.append(row(*start, *times, spread, losses, "{:.0e}, {:.0e}".format(*found.apart)))
-                for name, what in found.versions.items():
-                    key = name if versions.get(name, what) == what else f"{name} of {peer.name}"
-                    versions[key] = what
-    print(row(*head, "loss: first -> ours / peer", "apart"))
-    print("\n".join(lines))
+        if given.only not in (None, peer.name):
+            continue
+        for case, found in attempt(peer, cache, cases, plain=given.plain):
+            start = (case.name, peer.name, case.devices, f"{case.batch[0]}-{case.batch[1]}", case.iterations)
+            if isinstance(found, str):
+                print(f"{case.name:20} {peer.name:8} {found}", flush=True)
+                continue
+            times = (f"{found.ours:.4f}", f"{found.theirs:.4f}", f"{found.theirs / found.ours:.2f}x")
+            spread = f"{found.least:.2f}-{found.most:.2f}"
+            losses = "{:.3f} -> {:.3f} / {:.3f}".format(*found.losses)
+            print(row(*start, *times, spread, losses, "{:.0e}, {:.0e}".format(*found.apart)), flush=True)
+            for name, what in found.versions.items():
+                key = name if versions.get(name, what) == what else f"{name} of {peer.name}"
+                versions[key] = what
     print(NOTES)
     print("  ".join(f"{name} {what}" for name, what in versions.items()) + f"  cores {os.cpu_count()}")
 

@@ -19,8 +19,8 @@ from torch.nn import functional
 from fedfloor.scenario.file import Model
 from fedfloor.training.engine import Engine, Task, engine_for
 from fedfloor.training.models import build_model
-from fedfloor.training.weights import average
 from fedfloor.training.samples import Samples, batch_of
+from fedfloor.training.weights import average
 from fedfloor.training.work import Job, network_of
 
 Row = tuple[str, str, str]

@@ -77,3 +77,10 @@ def folds_the_batch() -> nn.Module:
 
 def logistic() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
+def half_frozen() -> nn.Module:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10))
+    for parameter in network[1].parameters():
+        parameter.requires_grad_(False)
+    return network

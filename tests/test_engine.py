@@ -137,3 +137,22 @@ def test_a_process_that_ends_is_named() -> None:
 def test_what_fails_in_a_process_fails_here() -> None:
     with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError):
         list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
+
+
+def test_frozen_weights_stay_and_count_nowhere() -> None:
+    work = Work(job(Model(name="tests.networks:half_frozen", input=(1, 28, 28))), samples())
+    assert work.stacks == 1
+    start, out = work.first_weights(), np.empty((1, work.layout.size), np.float32)
+    work.train(0, np.array([0]), np.array([0]), start, out)
+    assert np.array_equal(out[0][~work.layout.learnt], start[~work.layout.learnt])
+    assert not np.array_equal(out[0], start)
+    found = work.estimate(0, 8, start, out[0])
+    direct = np.empty_like(out[0])
+    work.gradient(0, 8, start, direct)
+    assert found.norm == pytest.approx(float(np.linalg.norm(direct)), rel=1e-5)
+
+
+def test_counters_of_batch_norm_are_not_learnt() -> None:
+    layout = Work(job(NORMED), samples()).layout
+    assert 0 < np.count_nonzero(~layout.learnt) < layout.size
+    assert Work(job(CNN), samples()).layout.learnt.all()

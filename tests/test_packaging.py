@@ -13,7 +13,8 @@ WITHOUT_EXTRAS = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "safetensors", "matplotlib", "plotly", "flwr", "ray", "tensorboard", "mlflow"}:
+        extras = {"torch", "safetensors", "matplotlib", "plotly", "flwr", "ray", "tensorboard", "mlflow"}
+        if name.split(".")[0] in extras:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
 sys.meta_path.insert(0, Refuse())
 from fedfloor.cli import main

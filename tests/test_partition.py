@@ -77,3 +77,9 @@ def test_too_many_wishes_are_scaled_down() -> None:
         6000, abs=20
     )
     assert sum(numbers.size for numbers in iid(LABELS, wishes, classes=10, rng=rng())) == 6000
+
+
+def test_shards_of_tiny_wishes_are_not_shared() -> None:
+    held = by_shards(LABELS, [Wish(1)] * 4000, shards=2, rng=rng())
+    everything = np.concatenate(held)
+    assert np.unique(everything).size == everything.size == 4000

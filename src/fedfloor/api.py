@@ -221,19 +221,21 @@ def evaluate(
         from fedfloor.running import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    confusion, loss, rounds, weights = evaluate_run(Path(run), Path(data_dir) if data_dir is not None else None)
+    found = evaluate_run(Path(run), Path(data_dir) if data_dir is not None else None)
     if export is not None:
         try:
-            shutil.copyfile(weights, export)
+            shutil.copyfile(found.weights, export)
         except OSError as error:
             raise RunLogError(f"{export}: cannot be written: {error.strerror}. Name another place") from None
     return {
         "run": str(run),
-        "rounds": rounds,
-        "samples": int(confusion.sum()),
-        "accuracy": float(confusion.trace() / confusion.sum()),
-        "loss": loss,
-        "confusion": confusion.tolist(),
+        "rounds": found.round,
+        "data": found.origin,
+        "same_data": found.same_data,
+        "samples": int(found.confusion.sum()),
+        "accuracy": float(found.confusion.trace() / found.confusion.sum()),
+        "loss": found.loss,
+        "confusion": found.confusion.tolist(),
         "exported": None if export is None else str(export),
     }
 
@@ -379,7 +381,7 @@ def round_to_plan(source: str | Path | dict[str, Any], index: int | None) -> Rou
     return of_snapshot(read_snapshot(path))
 
 
-def read(run: Run | str | Path, per: Grain = "round") -> dict[str, list[Any]]:
+def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str, list[Any]]:
     """A run's log as columns of equal length, ready for a data frame.
 
     `per` is the grain of a row: `round`, `gateway` or `device`.
@@ -391,4 +393,4 @@ def read(run: Run | str | Path, per: Grain = "round") -> dict[str, list[Any]]:
     >>> len(columns["energy_j"])  # 3 rounds x 6 floors
     18
     """
-    return columns_of(run.records if isinstance(run, Run) else read_records(Path(run)), per)
+    return columns_of(read_records(Path(run)) if isinstance(run, str | Path) else run.records, per)

@@ -47,6 +47,8 @@ def bounds_of(
         found += _delay(plant.simulated.target_rate, summary, tradeoff, least_delays)
     if plant.figures is not None:
         found.append(_stationarity(plant))
+    reason = "no bound: for convex losses whose minimiser is known; see theory.convex_gap"
+    found.append(Bound("Theorem 3", "loss above the least possible", None, None, reason))
     return tuple(entry for entry in found if entry is not None)
 
 
@@ -104,7 +106,7 @@ def _stationarity(plant: LearningPlant) -> Bound:
         last_loss=last,
         learning_rate=training.learning_rate,
     )
-    note = f"batch noise is not covered; training loss {first:.3f} -> {last:.3f}"
+    note = f"batch noise is not covered, weights of devices are means; training loss {first:.3f} -> {last:.3f}"
     return Bound(
         "Theorem 4",
         "mean squared gradient of the loss",

@@ -20,8 +20,8 @@ from safetensors.numpy import load_file, save
 from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.learning import LearningPlant
 from fedfloor.participation import GradientFigures
+from fedfloor.runlog import CHECKPOINT
 
-FOLDER = "checkpoint"
 _STATE = "state.json"
 _VERSION = 1
 
@@ -40,7 +40,7 @@ class Checkpoint:
 
 def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str) -> None:
     """Write a run's checkpoint and remove the one before."""
-    folder, name = run / FOLDER, f"weights-{plant.index:06d}.safetensors"
+    folder, name = run / CHECKPOINT, f"weights-{plant.index:06d}.safetensors"
     figures = plant.figures
     state = {
         "version": _VERSION,
@@ -82,7 +82,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
     """The checkpoint of a run folder, if it has one."""
-    path = run / FOLDER / _STATE
+    path = run / CHECKPOINT / _STATE
     weights = path
     try:
         state = json.loads(path.read_text(encoding="utf-8"))

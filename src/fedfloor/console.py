@@ -540,6 +540,8 @@ def print_evaluation(found: Mapping[str, Any]) -> None:
         f"samples, loss {found['loss']:.4f}",
         style="bold",
     )
+    if not found["same_data"]:
+        _OUT.print(f"The data ({found['data']}) is not what the run was trained on.", style="yellow")
     classes = len(found["confusion"])
     if classes <= 20:
         table = _table("true class, and what it was taken for", "", *map(str, range(classes)), "right")

@@ -88,15 +88,16 @@ class LearningPlant:
         start, models, loss = self.weights, [], np.full(trains.size, np.nan)
         target = self._full_steps(start) if observes else None
         divergence = np.full(trains.size, np.nan)
+        learnt = self.engine.work.layout.learnt  # statistics of batch norm are no part of the theory
         names = [floor.name for floor in self.scenario.floors]
         self.on_training([name for name, busy in zip(names, trains, strict=True) if busy])
         devices = np.flatnonzero(trains[self.floor])
         results = self._train(devices, outcome.allocation.cut[devices], start)
         for m, group in itertools.groupby(results, key=lambda result: int(self.floor[result[0]])):
             seen: list[tuple[float, float]] = []
-            model = average(self._checked(group, seen), start.size)
+            model = average(self._checked(group, seen, counts=bool(outcome.completed[m])), start.size)
             if target is not None:
-                divergence[m] = _distance(model, target)
+                divergence[m] = _distance(model[learnt], target[learnt])
             if outcome.completed[m]:
                 points = math.fsum(weight for weight, _ in seen)
                 loss[m] = math.fsum(weight * value for weight, value in seen) / points
@@ -150,11 +151,16 @@ class LearningPlant:
             yield from zip(devices[piece].tolist(), losses.tolist(), trained, strict=True)
 
     def _checked(
-        self, group: Iterator[tuple[int, float, Vector]], seen: list[tuple[float, float]]
+        self, group: Iterator[tuple[int, float, Vector]], seen: list[tuple[float, float]], *, counts: bool
     ) -> Iterator[tuple[float, Vector]]:
-        """Batch size and weights of a floor's devices, for averaging; notes batch size and loss."""
+        """Batch size and weights of a floor's devices, for averaging; notes batch size and loss.
+
+        What is not finite ends the run where it counts, and is only measured where it does not.
+        """
         for n, loss, weights in group:
-            if not math.isfinite(loss) or not np.isfinite(weights).all():
+            if not counts:
+                pass
+            elif not math.isfinite(loss) or not np.isfinite(weights).all():
                 floor, device = self.scenario.floors[self.floor[n]].name, self.scenario.devices[n].name
                 raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
             seen.append((float(self.batch[n]), loss))

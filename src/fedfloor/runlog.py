@@ -1,6 +1,7 @@
 """What every run leaves behind: a folder with the resolved scenario and one JSON line per round."""
 
 __all__ = [
+    "CHECKPOINT",
     "ROUNDS",
     "SCENARIO",
     "RunFolder",
@@ -14,6 +15,7 @@ __all__ = [
 import contextlib
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,7 @@ from fedfloor.scheduling.state import IDLE
 ROUNDS = "rounds.jsonl"
 TIMINGS = "timings.jsonl"
 SCENARIO = "scenario.toml"
+CHECKPOINT = "checkpoint"
 
 Grain = Literal["round", "gateway", "device"]
 
@@ -94,33 +97,36 @@ class RunFolder:
     """A run's folder, open for writing: every round is on disk before the next one starts."""
 
     path: Path
+    fresh: bool  #: made by this process
     _rounds: IO[str]
     _timings: IO[str]
 
     @classmethod
-    def create(cls, path: Path, scenario_toml: str) -> Self:
-        """A new folder; one that holds anything is left alone."""
+    def create(cls, path: Path, scenario_toml: str, *, checkpoints: bool = False) -> Self:
+        """A new folder, with one for checkpoints if the run will write them; one that holds anything is left alone."""
         refuse_filled(path)
-        return cls._open(path, scenario_toml, "w")
+        return cls._open(path, scenario_toml, "w", checkpoints=checkpoints)
 
     @classmethod
     def reopen(cls, path: Path, scenario_toml: str, rounds: int) -> Self:
         """A folder to go on with after so many rounds: what was logged beyond them is cut off."""
+        if not (path / CHECKPOINT).is_dir():  # every training run has one, even before its first checkpoint
+            refuse_filled(path)
         for name in (ROUNDS, TIMINGS):
             _cut(path / name, rounds)
-        return cls._open(path, scenario_toml, "a")
+        return cls._open(path, scenario_toml, "a", checkpoints=True)
 
     @classmethod
-    def _open(cls, path: Path, scenario_toml: str, mode: str) -> Self:
+    def _open(cls, path: Path, scenario_toml: str, mode: str, *, checkpoints: bool = False) -> Self:
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            (path / CHECKPOINT if checkpoints else path).mkdir(parents=True, exist_ok=True)
             part = path / f"{SCENARIO}.part"
             part.write_text(scenario_toml, encoding="utf-8")
             part.replace(path / SCENARIO)
             logs = [(path / name).open(mode, encoding="utf-8") for name in (ROUNDS, TIMINGS)]
         except OSError as error:
             raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
-        return cls(path, *logs)
+        return cls(path, mode == "w", *logs)
 
     def append(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Log one round."""
@@ -138,10 +144,19 @@ class RunFolder:
         for file in (self._rounds, self._timings):
             with contextlib.suppress(OSError):  # a full disk was told of when it was met
                 file.close()
-        if (self.path / ROUNDS).stat().st_size == 0:
-            for name in (ROUNDS, TIMINGS, SCENARIO):
-                (self.path / name).unlink()
-            self.path.rmdir()
+        if self.fresh:
+            with contextlib.suppress(OSError):  # what others put there stays
+                if (self.path / ROUNDS).stat().st_size == 0:
+                    for name in (ROUNDS, TIMINGS, SCENARIO):
+                        (self.path / name).unlink()
+                    if (self.path / CHECKPOINT).is_dir():
+                        (self.path / CHECKPOINT).rmdir()
+                    self.path.rmdir()
+
+    def sync(self) -> None:
+        """Have the log on the disk before something relies on it."""
+        for file in (self._rounds, self._timings):
+            os.fsync(file.fileno())
 
 
 def _cut(path: Path, lines: int) -> None:

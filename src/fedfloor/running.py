@@ -1,6 +1,6 @@
 """`fedfloor run`: rounds of scheduling and training with a log, checkpoints and an end."""
 
-__all__ = ["Event", "TrainedRun", "Until", "evaluate_run", "train"]
+__all__ = ["Evaluation", "Event", "TrainedRun", "Until", "evaluate_run", "train"]
 
 import os
 import tomllib
@@ -110,7 +110,11 @@ def train(
         timings: list[dict[str, Any]] = []
         fastest: list[float] = []
         if folder is not None:
-            log = RunFolder.reopen(folder, scenario_toml, begun) if resume else RunFolder.create(folder, scenario_toml)
+            log = (
+                RunFolder.reopen(folder, scenario_toml, begun)
+                if resume
+                else RunFolder.create(folder, scenario_toml, checkpoints=True)
+            )
             records = read_records(folder) if resume else []
         try:
             ended = bool(records) and _is_over(records[-1], until)
@@ -124,12 +128,13 @@ def train(
                 if log is not None:
                     log.append(entry, timings[-1])
                     if ended or plant.index % scenario.training.checkpoint_every == 0 or plant.index == scenario.rounds:
+                        log.sync()
                         save_checkpoint(log.path, plant, clock=record.clock, data=fingerprint)
                 on_event(Event(record=entry))
                 if ended:
                     break
             confusion, loss = plant.evaluate()
-            v = float(scheduler.v) if isinstance(scheduler, Ddsra) else None
+            v = float(scheduler.v) if isinstance(scheduler, Ddsra) and scheduler.solver == "exact" else None
             bounds = bounds_of(plant, records, summarise(records), tradeoff=v, least_delays=fastest)
         finally:
             if log is not None:
@@ -137,8 +142,20 @@ def train(
     return TrainedRun(tuple(records), tuple(timings), confusion, loss, holding, begun, bounds)
 
 
-def evaluate_run(run: Path, data_folder: Path | None = None) -> tuple[Ints, float, int, Path]:
-    """Confusion matrix and mean loss of a run's last checkpoint on its test set, its round, and the file of weights."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """A run's last checkpoint on its test set."""
+
+    confusion: Ints  #: (C, C) true, predicted
+    loss: float  #: mean
+    round: int  #: of the checkpoint
+    weights: Path  #: file
+    origin: str  #: of the data
+    same_data: bool  #: as the run was trained on
+
+
+def evaluate_run(run: Path, data_folder: Path | None = None) -> Evaluation:
+    """Test the model of a run's last checkpoint."""
     checkpoint = load_checkpoint(run)
     if checkpoint is None:
         raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
@@ -147,7 +164,8 @@ def evaluate_run(run: Path, data_folder: Path | None = None) -> tuple[Ints, floa
         plant = LearningPlant(holding.scenario, engine)
         restore(plant, checkpoint)
         confusion, loss = plant.evaluate()
-    return confusion, loss, checkpoint.round, checkpoint.path
+    same = checkpoint.data == _fingerprint(holding.samples)
+    return Evaluation(confusion, loss, checkpoint.round, checkpoint.path, holding.origin, same)
 
 
 def _with_held(file: ScenarioFile, scenario: Scenario) -> ScenarioFile:
@@ -175,12 +193,17 @@ def _job(scenario: Scenario, device: str) -> Job:
     if len(found) != len(scenario.layers):
         problem = f"has {len(found)} layers, but model.layers lists {len(scenario.layers)}"
         raise ModelError(f"{scenario.model.name}: {problem}. `fedfloor profile` prints the list that fits")
+    batch = np.array([entry.batch(training.batch_fraction) for entry in scenario.devices])
+    if any("batch_norm" in layer.attached for layer in found) and int(batch.min()) == 1:
+        name = scenario.devices[int(batch.argmin())].name
+        advice = "Raise training.batch_fraction or the device's samples, or leave batch norm out"
+        raise ModelError(f"{scenario.model.name}: batch norm needs two samples, the batch of {name} has one. {advice}")
     return Job(
         model=scenario.model,
         seed=scenario.seed,
         learning_rate=training.learning_rate,
         iterations=training.local_iterations,
-        batch=np.array([entry.batch(training.batch_fraction) for entry in scenario.devices]),
+        batch=batch,
         redraw=training.redraw_batch,
         apart=training.halves == "apart",
         device=device,

@@ -1,1 +1,1 @@
-"""The learning: networks, and later split steps, averaging and data; the only place that imports torch."""
+"""The learning: data, networks, split steps, averaging and the processes that do it; only place that imports torch."""

@@ -26,13 +26,14 @@ _ACTIVATIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
 
 
 def is_dense(network: nn.Module) -> bool:
-    """Whether a network is linear layers with simple activations between them."""
+    """Whether a network is linear layers with simple activations between them, all of them trained."""
     modules = [module for _, module in chain(network) if not isinstance(module, nn.Flatten | nn.Identity)]
     alternate = all(
         isinstance(module, nn.Linear) or (type(module) in _ACTIVATIONS and isinstance(before, nn.Linear))
         for before, module in zip([None, *modules], modules, strict=False)
     )
-    return alternate and bool(modules) and isinstance(modules[-1], nn.Linear)
+    trained = all(parameter.requires_grad for parameter in network.parameters())
+    return alternate and trained and bool(modules) and isinstance(modules[-1], nn.Linear)
 
 
 class DenseStack:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fedfloor.errors import FailedRunError
 from fedfloor.training.samples import Samples
-from fedfloor.training.sharing import Place, shared
+from fedfloor.training.sharing import Place, release, shared
 from fedfloor.training.work import Job, Work
 
 Vector = npt.NDArray[np.float32]
@@ -102,13 +102,17 @@ class Processes:
         places["weights"], self._weights = shared((size,), np.float32)
         self._slots = 2 * count + 2
         places["results"], self._results = shared((self._slots, self.work.stacks, size), np.float32)
-        self._workers = [_Worker(job, places, samples) for _ in range(count)]
+        self._workers: list[_Worker] = []
         try:
+            for _ in range(count):
+                self._workers.append(_Worker(job, places, samples))
             for worker in self._workers:
                 worker.hear()  # it has found everything
+        except BaseException:
+            self.close()
+            raise
         finally:
-            for place in places.values():
-                Path(place.path).unlink(missing_ok=True)
+            release(places.values())
 
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
@@ -147,7 +151,8 @@ class _Worker:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
                 [sys.executable, "-m", "fedfloor.training.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *(place.descriptor for place in places.values())],
+                start_new_session=True,  # Ctrl-C is for the process that started it
                 env=environment,
                 stdin=subprocess.DEVNULL,
             )

@@ -114,13 +114,23 @@ def by_shards(labels: Ints, wishes: Sequence[Wish], *, shards: int, rng: np.rand
     order = np.argsort(labels + rng.random(labels.size) * 0.5, kind="stable")  # by label, shuffled within
     wanted = sum(wish.samples for wish in wishes)
     scale = min(1.0, labels.size / wanted)
-    sizes = [max(1, int(wish.samples * scale) // shards) for wish in wishes for _ in range(shards)]
-    owner = rng.permutation(len(sizes))  # which piece comes next along the order
+    pieces = [
+        (n, size)
+        for n, wish in enumerate(wishes)
+        for size in _pieces(int(wish.samples * scale), shards)  # none for a device that gets nothing
+    ]
+    sizes, owner = [size for _, size in pieces], rng.permutation(len(pieces))  # which comes next along the order
     held: list[list[Ints]] = [[] for _ in wishes]
-    step = labels.size / sum(sizes)  # pieces are spread over all labels
+    step = labels.size / max(1, sum(sizes))  # pieces are spread over all labels
     start = 0
     for piece in owner:
         begin = int(start * step)
-        held[piece // shards].append(order[begin : begin + sizes[piece]])
+        held[pieces[piece][0]].append(order[begin : begin + sizes[piece]])
         start += sizes[piece]
-    return [np.sort(np.concatenate(pieces)) for pieces in held]
+    return [np.sort(np.concatenate([np.zeros(0, np.int64), *mine])) for mine in held]
+
+
+def _pieces(total: int, count: int) -> list[int]:
+    """So many samples in at most `count` pieces of nearly equal length."""
+    count = min(count, total)
+    return [total // count + (k < total % count) for k in range(count)]

@@ -1,9 +1,11 @@
-"""Arrays that several processes see: a file in memory, which vanishes with the last of them."""
+"""Arrays that several processes see: files without a name, which vanish with the last process that has them open."""
 
-__all__ = ["Place", "attach", "shared"]
+__all__ = ["Place", "attach", "release", "shared"]
 
+import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,25 +13,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedfloor.errors import FailedRunError
+
 _MEMORY = Path("/dev/shm")  # noqa: S108  # a file system in memory, where there is one
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an array lies, to be told to another process."""
+    """Where an array lies, to be told to a process that inherits the descriptor."""
 
-    path: str
+    descriptor: int
     shape: tuple[int, ...]
     kind: str  #: dtype
 
 
 def shared(shape: tuple[int, ...], kind: npt.DTypeLike) -> tuple[Place, npt.NDArray[Any]]:
-    """A new array and where others find it; unlink its file once they have."""
+    """A new array and its place; release the place once others have attached."""
     size = max(1, int(np.prod(shape)) * np.dtype(kind).itemsize)
-    folder = _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * size else None
-    with tempfile.NamedTemporaryFile(prefix="fedfloor-", dir=folder, delete=False) as file:
-        file.truncate(size)
-    place = Place(file.name, shape, np.dtype(kind).str)
+    folder = str(_MEMORY) if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * size else tempfile.gettempdir()
+    with tempfile.TemporaryFile(dir=folder) as file:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)  # no room shows here, not in the middle of a copy
+            else:
+                file.truncate(size)
+        except OSError as error:
+            problem = f"{size / 1e6:.0f} MB for the training processes cannot be had: {error.strerror}"
+            raise FailedRunError(f"{folder}: {problem}. Make room, or use --workers 1") from None
+        place = Place(os.dup(file.fileno()), shape, np.dtype(kind).str)
     return place, attach(place)
 
 
@@ -37,4 +48,11 @@ def attach(place: Place) -> npt.NDArray[Any]:
     """The array at a place."""
     if 0 in place.shape:
         return np.zeros(place.shape, place.kind)
-    return np.memmap(place.path, dtype=place.kind, mode="r+", shape=place.shape)
+    with os.fdopen(os.dup(place.descriptor), "r+b") as file:
+        return np.memmap(file, dtype=place.kind, mode="r+", shape=place.shape)
+
+
+def release(places: Iterable[Place]) -> None:
+    """Close the descriptors; arrays stay where they are mapped."""
+    for place in places:
+        os.close(place.descriptor)

@@ -19,6 +19,9 @@ class Layout:
     def __init__(self, network: nn.Module) -> None:
         self._tensors = dict(network.state_dict())  # they share the network's memory
         self.size = sum(tensor.numel() for tensor in self._tensors.values())
+        learnt = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
+        parts = [np.full(tensor.numel(), name in learnt) for name, tensor in self._tensors.items()]
+        self.learnt = np.concatenate(parts) if parts else np.zeros(0, bool)  #: (P,) what gradients move
 
     def load(self, vector: Vector) -> None:
         """Write a vector into the network."""

@@ -197,7 +197,7 @@ class Work:
         self.layout.load(weights)
         self.network.eval()
         numbers = self._some(n, limit)
-        parts = {name: value.detach() for name, value in self.network.named_parameters()}
+        parts = {name: value.detach() for name, value in self.network.named_parameters() if value.requires_grad}
         single = vmap(grad(self._single_loss), in_dims=(None, 0, 0))
         size = max(1, min(_AT_ONCE, _GRADIENT_FLOATS // max(1, self.layout.size)))
         squares = 0.0
@@ -209,6 +209,8 @@ class Work:
                 squares += float(exact.square().sum())
                 mean[name] += exact.sum(0)
         for name, parameter in self.network.named_parameters():
+            if name not in mean:
+                continue
             parameter.grad = (mean[name] / numbers.size).to(parameter.dtype).to(self._device)
         self._take_gradient(out)
         norm = _length(out)
@@ -224,8 +226,7 @@ class Work:
         )
 
     def _single_loss(self, parts: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        buffers = dict(self.network.named_buffers())
-        scores = functional_call(self.network, {**parts, **buffers}, (x.unsqueeze(0),))
+        scores = functional_call(self.network, parts, (x.unsqueeze(0),))
         return functional.cross_entropy(scores, y.unsqueeze(0))
 
     def _some(self, n: int, limit: int | None) -> Ints:

@@ -2,7 +2,7 @@
 
 __all__ = ["serve"]
 
-import signal
+import contextlib
 import sys
 from multiprocessing.connection import Connection
 
@@ -20,16 +20,14 @@ def serve(connection: Connection) -> None:
     work = Work(job, Samples(**arrays, mean=mean, deviation=deviation))
     connection.send((None, None))
     while True:
+        task, slot = connection.recv()
         try:
-            task, slot = connection.recv()
-        except EOFError:
-            return
-        try:
-            connection.send((carry_out(work, task, weights, results[slot, : task.vectors]), None))
+            answer, failure = carry_out(work, task, weights, results[slot, : task.vectors]), None
         except Exception as error:  # the other side decides what it means
-            connection.send((None, error))
+            answer, failure = None, error
+        connection.send((answer, failure))
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    serve(Connection(int(sys.argv[1])))
+    with contextlib.suppress(EOFError, ConnectionError):  # nobody asks any more
+        serve(Connection(int(sys.argv[1])))
