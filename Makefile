@@ -35,7 +35,12 @@ $(VENV)/.dev: $(VENV)/.train
 	@$(INSTALL) '.[train,dev]'
 	@touch $@
 
-demo: $(VENV)/.train ## train the preset `quick`: rounds of scheduling and split learning on a small plant
+$(VENV)/.compiled: $(VENV)/.core
+	@echo "compiling the solver, once ..."
+	@$(BIN)/python -c 'import fedfloor; fedfloor.simulate("quick", rounds=1)'
+	@touch $@
+
+demo: $(VENV)/.train $(VENV)/.compiled ## train the preset `quick`: rounds of scheduling and split learning on a small plant
 	@rm -rf runs/demo
 	@$(BIN)/fedfloor run quick --out runs/demo
 
