@@ -156,3 +156,9 @@ def test_counters_of_batch_norm_are_not_learnt() -> None:
     layout = Work(job(NORMED), samples()).layout
     assert 0 < np.count_nonzero(~layout.learnt) < layout.size
     assert Work(job(CNN), samples()).layout.learnt.all()
+
+
+def test_only_plain_dense_networks_are_stacked() -> None:
+    for name, stacked in (("logistic", True), ("half_frozen", False), ("by_rows", False)):
+        work = Work(job(Model(name=f"tests.networks:{name}", input=(1, 28, 28))), samples())
+        assert (work.stacks > 1) == stacked, name

@@ -141,6 +141,36 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
         small_run(tmp_path / "run", resume=True)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("queue", [1.0], "queue must be 6 numbers"),
+        ("target_rate", [-1.0] * 6, "target_rate must be 6 numbers"),
+        ("device_level_j", ["x"] * 18, "does not fit|could not convert"),
+        ("weights", "../../elsewhere.safetensors", "is damaged"),
+        ("round", 1, "is damaged"),
+        ("clock_s", -1.0, "is damaged"),
+        ("version", 7, "version must be 1, got 7"),
+        ("figures", {"sigma": [1.0]}, "sigma must be 18 numbers"),
+    ],
+)
+def test_an_edited_checkpoint_is_not_resumed(
+    key: str, value: Any, expected: str, finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(RunLogError, match=expected):
+        small_run(tmp_path / "run", resume=True)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    small_run(folder, rounds=2)
+    return folder
+
+
 def test_a_run_ends_when_it_has_what_was_asked_for(tmp_path: Path) -> None:
     done = small_run(tmp_path / "accuracy", until_accuracy=0.0)
     assert len(done.records) == 2  # the first evaluation
@@ -275,6 +305,11 @@ def wrong_shape() -> Any:
     return [(pairs[0][0][:, :, :20], pairs[0][1]), *pairs[1:]], test
 
 
+def no_test_set() -> Any:
+    pairs, _ = own_data()
+    return pairs, (pairs[0][0][:0], pairs[0][1][:0])
+
+
 def nonsense() -> Any:
     return 7
 
@@ -292,6 +327,7 @@ def test_own_data_is_trained_on() -> None:
         ("no_samples", r"hall-5\.camera-3 holds no sample"),
         ("too_few", "has 3 devices, the scenario has 18"),
         ("wrong_shape", r"assembly\.camera-1: samples must be \(n, 1, 28, 28\)"),
+        ("no_test_set", "the test set is empty"),
         ("nonsense", r"must return \(\[\(samples, labels\)"),
     ],
 )
@@ -315,6 +351,12 @@ def test_a_model_that_does_not_fit_its_layer_list_is_named() -> None:
     layers = '[{name="a", kind="linear", input=[784], output=[16]}, {name="b", kind="linear", input=[16], output=[10]}]'
     with pytest.raises(fedfloor.FedfloorError, match=r"has 6 layers, but model\.layers lists 2"):
         small_run(None, f"model.layers={layers}", "baseline.cut=0", rounds=1)
+
+
+def test_a_model_whose_shapes_are_listed_wrongly_is_named() -> None:
+    layers = '[{name="a", kind="linear", input=[784], output=[17]}, {name="b", kind="linear", input=[17], output=[10]}]'
+    with pytest.raises(fedfloor.FedfloorError, match=r"is listed as 'a', linear \[784\] -> \[17\], in model\.layers"):
+        small_run(None, "model.name=mlp", f"model.layers={layers}", rounds=1)
 
 
 def test_the_command_ends_in_a_sentence(fedfloor_command: Callable[..., Any], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "simulate",
 ]
 
+import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,8 @@ def run(
     >>> len(done.records), int(done.confusion.sum())
     (2, 1000)
     """
+    if resume and out is None:
+        raise RunLogError("resume: needs the run folder. Name it with out")
     prepared = prepare(scenario, policy, rounds, seed=seed, overrides=overrides, training=True)
     return carry_out_training(
         prepared,
@@ -187,6 +190,11 @@ def carry_out_training(
     on_event: Callable[["Event"], None] = lambda _: None,
 ) -> "TrainedRun":
     """Train what was prepared."""
+    for name, value, most in (("until_accuracy", until_accuracy, 1.0), ("until_clock", until_clock, math.inf)):
+        if value is not None and not 0.0 <= value <= most:
+            raise ScenarioError(f"{name}: must be a number from 0 to {most:g}, got {value}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise ScenarioError(f"workers: must be a whole number >= 1, got {workers}")
     try:
         from fedfloor.running import Until, train  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:

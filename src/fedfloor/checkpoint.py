@@ -40,7 +40,7 @@ class Checkpoint:
 
 def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str) -> None:
     """Write a run's checkpoint and remove the one before."""
-    folder, name = run / CHECKPOINT, f"weights-{plant.index:06d}.safetensors"
+    folder, name = run / CHECKPOINT, _weights_name(plant.index)
     figures = plant.figures
     state = {
         "version": _VERSION,
@@ -70,6 +70,10 @@ def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str)
         raise FailedRunError(f"{problem}. Make room or mend the folder, then go on with --resume") from None
 
 
+def _weights_name(index: int) -> str:
+    return f"weights-{index:06d}.safetensors"
+
+
 def _write(path: Path, content: bytes) -> None:
     """A file that is either whole or not there."""
     part = path.with_name(path.name + ".part")
@@ -90,7 +94,9 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
             raise RunLogError(
                 f"{path}: version must be {_VERSION}, got {state['version']}. Use the fedfloor that wrote it"
             )
-        weights = path.parent / str(state["weights"])
+        if state["weights"] != _weights_name(state["round"]) or not 0.0 <= state["clock_s"] < float("inf"):
+            raise ValueError(f"weights, round or clock_s: got {state['weights']}, {state['round']}, {state['clock_s']}")
+        weights = path.parent / state["weights"]
         return Checkpoint(
             int(state["round"]), float(state["clock_s"]), state["data"], state, load_file(weights), weights
         )
@@ -98,7 +104,7 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
         if weights != path:
             raise RunLogError(f"{weights}: is missing, but {_STATE} names it. Restore it, or run anew") from None
         return None
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise RunLogError(f"{path}: is damaged: {error}. Restore it, or run anew in another folder") from None
 
 
@@ -108,15 +114,24 @@ def restore(plant: LearningPlant, checkpoint: Checkpoint) -> None:
     try:
         plant.weights = plant.engine.work.layout.vector(checkpoint.weights)
         simulated.index = checkpoint.round
-        simulated.queue = np.array(state["queue"], float)
-        simulated.target_rate = np.array(state["target_rate"], float)
-        simulated.gateway_level = np.array(state["gateway_level_j"], float)
-        simulated.device_level = np.array(state["device_level_j"], float)
-        plant.last_loss = np.array(state["last_loss"], float)  # null becomes nan
+        floors, devices = simulated.queue.size, plant.batch.size
+        simulated.queue = _figures(state, "queue", floors)
+        simulated.target_rate = _figures(state, "target_rate", floors)
+        simulated.gateway_level = _figures(state, "gateway_level_j", floors)
+        simulated.device_level = _figures(state, "device_level_j", devices)
+        plant.last_loss = _figures(state, "last_loss", floors, gaps=True)  # null becomes nan
         plant.gradient_square = state["gradient_square"]
         plant.bound = None if state["divergence_bound"] is None else np.array(state["divergence_bound"], float)
         if state["figures"] is not None:
-            arrays = {key: np.array(value, float) for key, value in state["figures"].items()}
+            arrays = {key: _figures(state["figures"], key, devices) for key in state["figures"]}
             plant.figures = GradientFigures(**arrays)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunLogError(f"{checkpoint.path.parent}: does not fit the scenario: {error}. Run anew") from None
+
+
+def _figures(table: dict[str, Any], key: str, size: int, *, gaps: bool = False) -> npt.NDArray[np.float64]:
+    """So many numbers >= 0 under a key; with gaps some may be null."""
+    values = np.array(table[key], float)
+    if values.shape != (size,) or np.any(values < 0.0) or (not gaps and not np.isfinite(values).all()):
+        raise ValueError(f"{key} must be {size} numbers >= 0")
+    return values

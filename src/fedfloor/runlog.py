@@ -110,7 +110,8 @@ class RunFolder:
     @classmethod
     def reopen(cls, path: Path, scenario_toml: str, rounds: int) -> Self:
         """A folder to go on with after so many rounds: what was logged beyond them is cut off."""
-        if not (path / CHECKPOINT).is_dir():  # every training run has one, even before its first checkpoint
+        # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
+        if not (path / CHECKPOINT).is_dir() or ((path / ROUNDS).exists() and not (path / SCENARIO).exists()):
             refuse_filled(path)
         for name in (ROUNDS, TIMINGS):
             _cut(path / name, rounds)

@@ -193,6 +193,18 @@ def _job(scenario: Scenario, device: str) -> Job:
     if len(found) != len(scenario.layers):
         problem = f"has {len(found)} layers, but model.layers lists {len(scenario.layers)}"
         raise ModelError(f"{scenario.model.name}: {problem}. `fedfloor profile` prints the list that fits")
+    same_width = scenario.costs.width in (None, scenario.model.width)
+    for one, other in zip(found, scenario.layers, strict=True):
+        shapes = same_width and (one.input_size, one.output) != (other.input_size, other.output)
+        if one.kind != other.kind or shapes:
+            problem = (
+                f"its {one.kind} {list(one.input)} -> {list(one.output)} is listed as '{other.name}', {other.kind} "
+            )
+            problem += f"{list(other.input)} -> {list(other.output)}, in model.layers"
+            raise ModelError(f"{scenario.model.name}: {problem}. `fedfloor profile` prints the list that fits")
+    if found[-1].output != (scenario.model.classes,):
+        problem = f"gives {list(found[-1].output)} but model.classes is {scenario.model.classes}"
+        raise ModelError(f"{scenario.model.name}: {problem}. Make the two equal")
     batch = np.array([entry.batch(training.batch_fraction) for entry in scenario.devices])
     if any("batch_norm" in layer.attached for layer in found) and int(batch.min()) == 1:
         name = scenario.devices[int(batch.argmin())].name

@@ -26,14 +26,26 @@ _ACTIVATIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
 
 
 def is_dense(network: nn.Module) -> bool:
-    """Whether a network is linear layers with simple activations between them, all of them trained."""
-    modules = [module for _, module in chain(network) if not isinstance(module, nn.Flatten | nn.Identity)]
+    """Whether a network is a flatten, then plain linear layers with simple activations between them, all trained."""
+    first, *modules = (module for _, module in chain(network) if not isinstance(module, nn.Identity))
     alternate = all(
-        isinstance(module, nn.Linear) or (type(module) in _ACTIVATIONS and isinstance(before, nn.Linear))
+        _is_plain(module) or (type(module) in _ACTIVATIONS and isinstance(before, nn.Linear))
         for before, module in zip([None, *modules], modules, strict=False)
     )
-    trained = all(parameter.requires_grad for parameter in network.parameters())
-    return alternate and trained and bool(modules) and isinstance(modules[-1], nn.Linear)
+    trained = all(
+        parameter.requires_grad and parameter.dtype == torch.float32 for parameter in network.parameters()
+    ) and not list(network.buffers())
+    return type(first) is nn.Flatten and alternate and trained and bool(modules) and _is_plain(modules[-1])
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """A linear layer that is nothing more: no hooks, no weights computed from others."""
+    hooks = (*module._forward_hooks, *module._forward_pre_hooks)  # noqa: SLF001  # there is no public way to ask
+    return (
+        type(module) is nn.Linear
+        and {name for name, _ in module.named_parameters()} <= {"weight", "bias"}
+        and not hooks
+    )
 
 
 class DenseStack:

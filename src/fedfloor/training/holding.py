@@ -115,6 +115,7 @@ def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
     function = find_reference(name, f"data '{name}'", DataError)
     try:
         devices, test = function()
+        devices = list(devices)
     except (Exception, SystemExit) as error:  # the function is the user's and may do anything
         problem = "must return ([(samples, labels) of every device], (samples, labels) of the test set)"
         raise DataError(f"data '{name}': {problem}: {where_raised(error)}") from error
@@ -125,6 +126,8 @@ def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
         )
     parts = [_checked(name, place, pair, scenario) for place, pair in zip(wanted, devices, strict=True)]
     test_images, test_labels = _checked(name, "test set", test, scenario)
+    if test_labels.size == 0:
+        raise DataError(f"data '{name}': the test set is empty. Give it at least one sample")
     first = np.concatenate([[0], np.cumsum([labels.size for _, labels in parts])])
     held = [np.arange(begin, end) for begin, end in itertools.pairwise(first)]
     images, labels = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -141,6 +144,8 @@ def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any,
     if images.shape[1:] != shape or labels.shape != images.shape[:1]:
         problem = f"samples must be (n, {', '.join(map(str, shape))}) and labels (n,)"
         raise DataError(f"data '{name}': {place}: {problem}, got {images.shape} and {labels.shape}")
+    if images.dtype.kind not in "buif":
+        raise DataError(f"data '{name}': {place}: samples must be numbers, got {images.dtype}")
     if images.dtype != np.uint8:
         images = images.astype(np.float32)
         if not np.isfinite(images).all():

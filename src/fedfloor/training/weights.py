@@ -55,7 +55,13 @@ class Layout:
         if list(parts) != list(self._tensors) and set(parts) != set(self._tensors):
             missing = sorted(set(self._tensors) ^ set(parts))
             raise KeyError(missing[0])
-        return np.concatenate([np.asarray(parts[name], np.float32).ravel() for name in self._tensors])
+        for name, tensor in self._tensors.items():
+            if parts[name].shape != tuple(tensor.shape):
+                raise ValueError(f"{name} must be {tuple(tensor.shape)}, got {parts[name].shape}")
+        vector = np.concatenate([np.asarray(parts[name], np.float32).ravel() for name in self._tensors])
+        if not np.isfinite(vector).all():
+            raise ValueError("weights must be finite")
+        return vector
 
 
 def _as_kind(values: Tensor, like: Tensor) -> Tensor:
