@@ -12,11 +12,9 @@ import numpy.typing as npt
 
 from fedfloor.learning import LearningPlant
 from fedfloor.summary import RunSummary
-from fedfloor.theory import mean_weights, nonconvex_gap, participation_gap, utility_gap
+from fedfloor.theory import RATES_MET, mean_weights, nonconvex_gap, participation_gap, utility_gap
 
 Floats = npt.NDArray[np.float64]
-
-_MET = 0.03  #: a floor this near its rate counts as having met it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def _divergence(records: Sequence[Mapping[str, Any]]) -> Bound | None:
 def _delay(rates: Floats, summary: RunSummary, tradeoff: float, least_delays: Sequence[float]) -> list[Bound]:
     if any(summary.failures.values()):
         return [Bound("Theorem 2", "mean delay [s]", summary.mean_delay, None, "speaks of policies that never fail")]
-    if summary.shortfall > _MET:
+    if summary.shortfall > RATES_MET:
         note = "no bound: this run did not meet its rates, so the best delay is unknown"
         return [Bound("Theorem 2", "worst shortfall", summary.shortfall, None, note)]
     gap = participation_gap(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.errors import FailedRunError
-from fedfloor.participation import GradientFigures, divergence_bound, participation_rates
+from fedfloor.participation import GradientFigures, divergence_bound, participation_rates, uniform_rates
 from fedfloor.rounds import Outcome
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
@@ -54,11 +54,12 @@ class LearningPlant:
     batch: Ints = field(init=False)  #: (N,) D~_n
     floor: Ints = field(init=False)  #: (N,) floor of every device
     gradient_square: float | None = None  #: squared norm of the mean gradient at the last estimate
+    _tested: tuple[Vector, Ints, float] | None = None  #: the weights that were evaluated last, and what came of it
 
     def __post_init__(self) -> None:
         scenario = self.scenario
         estimated = scenario.participation.rates == "estimated"
-        uniform = np.full(len(scenario.floors), min(scenario.radio.channels / len(scenario.floors), 1.0))
+        uniform = uniform_rates(len(scenario.floors), scenario.radio.channels)
         self.simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
         self.weights = self.engine.work.first_weights()
         self.last_loss = np.full(len(scenario.floors), np.nan)
@@ -129,11 +130,15 @@ class LearningPlant:
 
     def evaluate(self) -> tuple[Ints, float]:
         """Confusion matrix (true, predicted) on the test set, and the mean loss."""
+        if self._tested is not None and self._tested[0] is self.weights:
+            return self._tested[1:]
         size = self.engine.work.samples.test_labels.size
         steps = range(0, size, _TESTED_AT_ONCE)
         tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
         results = [result for result, _ in self.engine.run(tasks, self.weights)]
-        return sum(confusion for confusion, _ in results), math.fsum(loss for _, loss in results) / size
+        confusion = np.sum([confusion for confusion, _ in results], axis=0)
+        self._tested = (self.weights, confusion, math.fsum(loss for _, loss in results) / size)
+        return self._tested[1:]
 
     def training_loss(self, weights: Vector) -> float:
         """Loss over the devices' samples, or over as many of each as an estimate looks at."""
@@ -158,9 +163,7 @@ class LearningPlant:
         What is not finite ends the run where it counts, and is only measured where it does not.
         """
         for n, loss, weights in group:
-            if not counts:
-                pass
-            elif not math.isfinite(loss) or not np.isfinite(weights).all():
+            if counts and not (math.isfinite(loss) and np.isfinite(weights).all()):
                 floor, device = self.scenario.floors[self.floor[n]].name, self.scenario.devices[n].name
                 raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
             seen.append((float(self.batch[n]), loss))

@@ -1,6 +1,6 @@
 """How often each floor should take part: the divergence bound of Theorem 1 and the rates that follow from it."""
 
-__all__ = ["GradientFigures", "compound_growth", "divergence_bound", "participation_rates"]
+__all__ = ["GradientFigures", "compound_growth", "divergence_bound", "participation_rates", "uniform_rates"]
 
 from dataclasses import dataclass
 
@@ -51,6 +51,11 @@ def divergence_bound(
         return np.bincount(floor, weights=share * apart, minlength=floors).astype(float)
 
 
+def uniform_rates(floors: int, channels: int) -> Floats:
+    """The same rate for every floor, (M,): J/M, and not above 1."""
+    return np.full(floors, min(channels / floors, 1.0))
+
+
 def participation_rates(phi: Floats, channels: int) -> Floats:
     """Gamma_m (M,), Eq. (13), for divergence bounds (M,) and J channels.
 
@@ -60,7 +65,7 @@ def participation_rates(phi: Floats, channels: int) -> Floats:
     bound = np.where(np.isnan(phi), np.inf, phi)
     least = float(bound.min())
     if np.isinf(least):
-        return np.full(bound.shape, min(channels / bound.size, 1.0))
+        return uniform_rates(bound.size, channels)
     # 1/Phi_m up to a factor, which keeps it from overflowing.
     weight: Floats = least / bound if least > 0.0 else (bound == 0.0).astype(float)
     return np.minimum(weight * (channels / float(weight.sum())), 1.0)

@@ -6,7 +6,7 @@ import os
 import tomllib
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ from fedfloor.runlog import SCENARIO, RunFolder, read_records, round_record, sce
 from fedfloor.scenario import ScenarioFile, resolved_toml
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.ddsra import Ddsra
-from fedfloor.scheduling.solver.exact import least_delays
-from fedfloor.scheduling.solver.packing import pack
-from fedfloor.scheduling.state import RoundState, Scheduler
+from fedfloor.scheduling.solver.solve import fastest_delay
+from fedfloor.scheduling.state import Scheduler
 from fedfloor.summary import summarise
 from fedfloor.training.description import describe
 from fedfloor.training.engine import engine_for
@@ -106,40 +105,63 @@ def train(
             restore(plant, checkpoint)
             clock = checkpoint.clock
         log = None
-        records: list[dict[str, Any]] = []
-        timings: list[dict[str, Any]] = []
-        fastest: list[float] = []
-        if folder is not None:
-            log = (
-                RunFolder.reopen(folder, scenario_toml, begun)
-                if resume
-                else RunFolder.create(folder, scenario_toml, checkpoints=True)
-            )
-            records = read_records(folder) if resume else []
+        if folder is not None and resume:
+            log = RunFolder.reopen(folder, scenario_toml, begun)
+        elif folder is not None:
+            log = RunFolder.create(folder, scenario_toml, checkpoints=True)
+        seen = _Seen(read_records(folder) if folder is not None and resume else [])
         try:
-            ended = bool(records) and _is_over(records[-1], until)
-            rounds = run_rounds(plant, scheduler, 0 if ended else max(0, scenario.rounds - begun), clock=clock)
-            for record in rounds:
-                entry = round_record(record, policy)
-                records.append(entry)
-                timings.append(_timing(record, plant))
-                fastest.append(_fastest(record.state) if isinstance(scheduler, Ddsra) else 0.0)
-                ended = _is_over(entry, until)
-                if log is not None:
-                    log.append(entry, timings[-1])
-                    if ended or plant.index % scenario.training.checkpoint_every == 0 or plant.index == scenario.rounds:
-                        log.sync()
-                        save_checkpoint(log.path, plant, clock=record.clock, data=fingerprint)
-                on_event(Event(record=entry))
-                if ended:
-                    break
+            _advance(plant, scheduler, policy, log, seen, clock=clock, until=until, data=fingerprint, on_event=on_event)
             confusion, loss = plant.evaluate()
             v = float(scheduler.v) if isinstance(scheduler, Ddsra) and scheduler.solver == "exact" else None
-            bounds = bounds_of(plant, records, summarise(records), tradeoff=v, least_delays=fastest)
+            summary = summarise(seen.records)
+            bounds = bounds_of(plant, seen.records, summary, tradeoff=v, least_delays=seen.fastest)
         finally:
             if log is not None:
                 log.close()
-    return TrainedRun(tuple(records), tuple(timings), confusion, loss, holding, begun, bounds)
+    return TrainedRun(tuple(seen.records), tuple(seen.timings), confusion, loss, holding, begun, bounds)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a run has seen so far."""
+
+    records: list[dict[str, Any]]
+    timings: list[dict[str, Any]] = field(default_factory=list)
+    fastest: list[float] = field(default_factory=list)  #: [s] least delay of every round that this process ran
+
+
+def _advance(
+    plant: LearningPlant,
+    scheduler: Scheduler,
+    policy: str,
+    log: RunFolder | None,
+    seen: _Seen,
+    *,
+    clock: float,
+    until: Until,
+    data: str,
+    on_event: Callable[[Event], None],
+) -> None:
+    """Run the rounds that are left, with their log and checkpoints."""
+    scenario = plant.scenario
+    over = bool(seen.records) and _is_over(seen.records[-1], until)
+    left = 0 if over else max(0, scenario.rounds - plant.index)
+    for record in run_rounds(plant, scheduler, left, clock=clock):
+        entry = round_record(record, policy)
+        seen.records.append(entry)
+        seen.timings.append(_timing(record, plant))
+        few = isinstance(scheduler, Ddsra) and record.state.gain_up.size <= _FEW_PAIRS
+        seen.fastest.append(fastest_delay(record.state) if few else 0.0)  # 0 bounds it too
+        over = _is_over(entry, until)
+        if log is not None:
+            log.append(entry, seen.timings[-1])
+            if over or plant.index % scenario.training.checkpoint_every == 0 or plant.index == scenario.rounds:
+                log.sync()
+                save_checkpoint(log.path, plant, clock=record.clock, data=data)
+        on_event(Event(record=entry))
+        if over:
+            return
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,14 +259,6 @@ def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
         "train_s": plant.timing.train,
         "evaluate_s": plant.timing.evaluate,
     }
-
-
-def _fastest(state: RoundState) -> float:
-    """Least delay [s] of any floor on any channel; a plant too large for a second look gives the bound 0."""
-    if state.gain_up.size > _FEW_PAIRS:
-        return 0.0
-    delays = least_delays(*pack(state)).best
-    return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 
 def _is_over(entry: Mapping[str, Any], until: Until) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.costs.plant import Plant, arrays_of
+from fedfloor.participation import uniform_rates
 from fedfloor.rounds import Outcome
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.figures import figures
@@ -136,5 +137,5 @@ def simulated_rates(scenario: Scenario) -> Floats:
     if rates == "estimated":
         rates = scenario.participation.simulated_rates
     if rates == "uniform":
-        return np.full(floors, min(scenario.radio.channels / floors, 1.0))
+        return uniform_rates(floors, scenario.radio.channels)
     return np.array(rates, dtype=float)

@@ -4,6 +4,7 @@ Theorem 1 is `participation.divergence_bound`.
 """
 
 __all__ = [
+    "RATES_MET",
     "average_divergence",
     "convex_gap",
     "drift_constant",
@@ -22,6 +23,9 @@ from fedfloor.participation import GradientFigures, compound_growth
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+RATES_MET = 0.03  #: a floor this near its rate counts as having met it
 
 
 def drift_constant(rates: Floats) -> float:

@@ -11,16 +11,13 @@ from fedfloor.rounds import run_rounds
 from fedfloor.runlog import round_record
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.ddsra import Ddsra
-from fedfloor.scheduling.solver.exact import least_delays
-from fedfloor.scheduling.solver.packing import pack
+from fedfloor.scheduling.solver.solve import fastest_delay
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 from fedfloor.summary import summarise
-from fedfloor.theory import participation_gap, utility_gap
+from fedfloor.theory import RATES_MET, participation_gap, utility_gap
 
 #: 0, half decades from 0.001 to 10, decades from 100 to 100,000
 STEPS = (0.0, *(round(10 ** (k / 2), 6) for k in range(-6, 3)), 1e2, 1e3, 1e4, 1e5)
-
-_MET = 0.03  #: a floor this near its rate counts as having met it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +48,12 @@ def measure(
         for record in run_rounds(plant, Ddsra(v=step), scenario.rounds):
             records.append(round_record(record, "ddsra"))
             if not measured:
-                delays = least_delays(*pack(record.state)).best
-                least.append(float(delays.min()) if np.isfinite(delays).any() else 0.0)
+                least.append(fastest_delay(record.state))
             on_round()
         fastest = float(np.mean(least)) if least else fastest
         summary = summarise(records)
         measured.append((step, summary.mean_delay, summary.shortfall))
-    met = [delay for _, delay, shortfall in measured if shortfall <= _MET]
+    met = [delay for _, delay, shortfall in measured if shortfall <= RATES_MET]
     points = []
     for step, delay, shortfall in measured:
         bounds: tuple[float | None, float | None] = (None, None)

@@ -23,6 +23,7 @@ from pydantic import AfterValidator, Field, Strict, ValidationError, field_valid
 
 from fedfloor.costs.plant import Band, Devices, Gateways, Plant, Workload
 from fedfloor.errors import SnapshotError
+from fedfloor.participation import uniform_rates
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.section import Int0, Int1, PositiveReal, Section, finding
@@ -198,7 +199,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
     def layer(key: str) -> Floats:
         return np.array([getattr(entry, key) for entry in snapshot.layers], dtype=float)
 
-    uniform = min(len(gateways[0].uplink_gain) / len(gateways), 1.0)
+    uniform = float(uniform_rates(len(gateways), len(gateways[0].uplink_gain))[0])
     return RoundState(
         index=snapshot.round,
         seed=snapshot.seed,

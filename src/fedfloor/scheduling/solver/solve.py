@@ -1,6 +1,6 @@
 """One interface for both solvers: a round's state in, a decision with its objective and proven gap out."""
 
-__all__ = ["SOLVERS", "Solution", "solve"]
+__all__ = ["SOLVERS", "Solution", "fastest_delay", "solve"]
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -46,6 +46,12 @@ def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution
         best, gap = alternate(delay, state.queue, tradeoff), None
     decision = Decision(channel=best.channel, allocation=_allocation(state, packed, best, solver))
     return Solution(decision, best.delay, best.objective, gap, reasons(state, best.channel, delay, solver))
+
+
+def fastest_delay(state: RoundState) -> float:
+    """Least delay [s] of any floor on any channel: no round that serves somebody is shorter; 0 if nobody can be."""
+    delays = least_delays(*pack(state)).best
+    return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 
 def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff: float) -> float:
