@@ -1,0 +1,35 @@
+"""What commands print: tables for people, JSON for programs."""
+
+__all__ = [
+    "amount",
+    "as_json",
+    "downloading",
+    "print_check",
+    "print_evaluation",
+    "print_holding",
+    "print_json",
+    "print_listing",
+    "print_plan",
+    "print_profile",
+    "print_short",
+    "print_simulation",
+    "print_tradeoff",
+    "print_training",
+    "print_verified",
+    "progress",
+    "training_note",
+    "working",
+]
+
+from fedfloor.console.datasets import downloading, print_holding, print_short, print_verified
+from fedfloor.console.results import (
+    as_json,
+    print_evaluation,
+    print_plan,
+    print_simulation,
+    print_tradeoff,
+    print_training,
+    training_note,
+)
+from fedfloor.console.scenarios import print_check, print_listing, print_profile
+from fedfloor.console.terminal import amount, print_json, progress, working
