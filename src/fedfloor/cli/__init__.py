@@ -1,0 +1,63 @@
+"""Arguments -> one call per command; everything heavy is imported when a command needs it."""
+
+__all__ = ["app", "main"]
+
+import os
+import sys
+
+import typer
+
+from fedfloor.cli.options import app
+from fedfloor.errors import FailedRunError, FedfloorError
+
+# Each adds its commands to the program, in the order of its help.
+# isort: off
+from fedfloor.cli import scenarios, rounds, training, data  # noqa: F401
+# isort: on
+
+
+def main() -> None:
+    """Run a command; wrong input ends in one line on standard error and exit code 2."""
+    import click
+
+    command = typer.main.get_command(app)
+    sys.path.insert(0, "")  # a policy or model of the user's in this folder
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without our signs shows others
+    try:
+        code = command.main(standalone_mode=False)
+        if code == 130:  # typer turns Ctrl-C into this
+            raise KeyboardInterrupt
+        sys.stdout.flush()  # a reader who left early shows here
+        sys.exit(code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        sys.exit(0)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "fedfloor"
+        message = error.format_message().splitlines()[0].rstrip(".")
+        _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
+    except FedfloorError as error:
+        _fail(str(error), 2)
+    except FailedRunError as error:
+        _fail(str(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left early, as `| head` does
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or 'system'}: {error.strerror}", 1)
+    except MemoryError:
+        _fail("out of memory. Make the scenario smaller", 1)
+    except Exception as error:
+        if os.environ.get("FEDFLOOR_TRACEBACK"):
+            raise
+        hint = "This is a mistake of ours; FEDFLOOR_TRACEBACK=1 shows where"
+        _fail(f"{type(error).__name__}: {error}. {hint}", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)

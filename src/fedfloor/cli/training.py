@@ -1,0 +1,121 @@
+"""Commands about learning: run, evaluate."""
+
+__all__ = ["evaluate", "run"]
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import (
+    DataDirOption,
+    Device,
+    Format,
+    FormatOption,
+    OutOption,
+    PoliciesOption,
+    QuietOption,
+    RoundsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+    first_time,
+)
+
+
+@app.command()
+def run(
+    scenario: ScenarioArgument,
+    policies: PoliciesOption = None,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of the run folder.")] = False,
+    until_accuracy: Annotated[
+        float | None,
+        typer.Option("--until-accuracy", metavar="A", min=0, max=1, help="End when an evaluation reaches it."),
+    ] = None,
+    until_clock: Annotated[
+        float | None,
+        typer.Option("--until-clock", metavar="SECONDS", min=0, help="End when so much simulated time has passed."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=256, help="Training processes; one per core if left out. The result is the same."
+        ),
+    ] = None,
+    device: Annotated[Device, typer.Option("--device", help="Where tensors live.")] = Device.CPU,
+    data_dir: DataDirOption = None,
+    loggers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--logger",
+            metavar="NAME",
+            help="Also show every round in tensorboard or mlflow; repeatable. Each needs the extra of its name.",
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Train: rounds of scheduling and real split learning on the simulated network. Needs the extra 'train'.
+
+    Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
+    """
+    from statistics import median
+
+    from fedfloor import api, console
+    from fedfloor.summary import summarise
+
+    chosen: list[str | None] = list(policies or ()) or [None]
+    planned = [
+        api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or (), training=True) for policy in chosen
+    ]
+    folders = api.run_folders(planned, out, resume=resume)
+    runs = []
+    for prepared, folder in zip(planned, folders, strict=True):
+        note = first_time(prepared.policy.name)
+        with console.progress(str(prepared.policy), prepared.scenario.rounds, quiet=quiet, note=note) as (bar, task):
+            show = console.training_note(bar, task)
+            runs.append(
+                api.carry_out_training(
+                    prepared,
+                    folder,
+                    resume=resume,
+                    until_accuracy=until_accuracy,
+                    until_clock=until_clock,
+                    workers=workers,
+                    device=device.value,
+                    data_dir=data_dir,
+                    loggers=loggers or (),
+                    on_event=show,
+                )
+            )
+    summaries = [summarise(done.records) for done in runs]
+    seconds = [median([entry["solve_s"] for entry in done.timings] or [0.0]) for done in runs]
+    if form is Format.JSON:
+        entries = zip(summaries, seconds, folders, runs, strict=True)
+        console.print_json([console.as_json(*entry) for entry in entries])
+    else:
+        console.print_training(summaries, seconds, [str(folder) for folder in folders], runs)
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")],
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Also write the model, as safetensors.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Test the model of a run's last checkpoint: accuracy and who is taken for whom. Needs the extra 'train'.
+
+    Example:  fedfloor evaluate runs/demo --export model.safetensors
+    """
+    from fedfloor import api, console
+
+    found = api.evaluate(folder, export=export, data_dir=data_dir)
+    console.print_json(found) if form is Format.JSON else console.print_evaluation(found)
