@@ -32,7 +32,7 @@ from torch.nn import functional
 
 import fedfloor
 from fedfloor.scenario.file import Model
-from fedfloor.training.engine import Engine, Task, engine_for
+from fedfloor.training.engine import Engine, engine_for, train_devices
 from fedfloor.training.samples import Samples, batch_of
 from fedfloor.training.weights import Layout, average
 from fedfloor.training.work import Job, network_of
@@ -274,12 +274,9 @@ class Ours:
         return time.perf_counter() - begun
 
     def _trained(self) -> Iterator[tuple[float, Vector]]:
-        devices, at_once = np.arange(self._case.devices), self._engine.work.stacks
-        pieces = [devices[begin : begin + at_once] for begin in range(0, devices.size, at_once)]
-        tasks = [Task("train", (self._index, piece, np.zeros_like(piece)), piece.size) for piece in pieces]
-        batch = self._engine.work.job.batch
-        for piece, (_, trained) in zip(pieces, self._engine.run(tasks, self.weights), strict=True):
-            yield from zip(batch[piece].astype(float).tolist(), trained, strict=True)
+        devices, batch = np.arange(self._case.devices), self._engine.work.job.batch
+        for n, _, trained in train_devices(self._engine, self._index, devices, np.zeros_like(devices), self.weights):
+            yield float(batch[n]), trained
 
 
 def loss_of(job: Job, samples: Samples, weights: Vector) -> float:

@@ -17,7 +17,7 @@ from torch import Tensor, multiprocessing, nn
 from torch.nn import functional
 
 from fedfloor.scenario.file import Model
-from fedfloor.training.engine import Engine, Task, engine_for
+from fedfloor.training.engine import Engine, engine_for, train_devices
 from fedfloor.training.models import build_model
 from fedfloor.training.samples import Samples, batch_of
 from fedfloor.training.weights import average
@@ -102,15 +102,9 @@ class HandWritten:
 
 def round_of(engine: Engine, weights: Any, index: int) -> Any:
     """One round of all devices on our side."""
-    batch, size = engine.work.job.batch, engine.work.stacks
-    pieces = [np.arange(n, min(n + size, batch.size)) for n in range(0, batch.size, size)]
-    tasks = [Task("train", (index, piece, np.zeros(piece.size, np.int64)), piece.size) for piece in pieces]
-    results = engine.run(tasks, weights)
-    models = (
-        (float(batch[n]), model)
-        for piece, (_, found) in zip(pieces, results, strict=True)
-        for n, model in zip(piece, found, strict=True)
-    )
+    batch = engine.work.job.batch
+    results = train_devices(engine, index, np.arange(batch.size), np.zeros(batch.size, np.int64), weights)
+    models = ((float(batch[n]), model) for n, _, model in results)
     return average(models, weights.size)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedfloor.errors import FailedRunError
 from fedfloor.scenario.file import Model
-from fedfloor.training.engine import Engine, Processes, Task, engine_for
+from fedfloor.training.engine import Engine, Processes, Task, engine_for, train_devices
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, Work
 
@@ -47,11 +47,9 @@ def job(model: Model, **changed: Any) -> Job:
 
 def everything(engine: Engine) -> list[np.ndarray]:
     """All that an engine computes."""
-    weights, found, at_once = engine.work.first_weights(), [], engine.work.stacks
-    pieces = [np.arange(n, min(n + at_once, DEVICES)) for n in range(0, DEVICES, at_once)]
-    tasks = [Task("train", (5, piece, np.full(piece.size, 1)), piece.size) for piece in pieces]
-    for losses, trained in engine.run(tasks, weights):
-        found += [losses.copy(), trained.copy()]
+    weights, found, devices = engine.work.first_weights(), [], np.arange(DEVICES)
+    for n, loss, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
+        found += [np.array([n, loss]), trained.copy()]
     for (confusion, loss), _ in engine.run([Task("evaluate", (n, n + 30), 0) for n in (0, 30, 60)], weights):
         found += [confusion, np.array(loss)]
     for result, gradient in engine.run([Task("estimate", (n, 8), 1) for n in range(DEVICES)], weights):
@@ -70,6 +68,23 @@ def test_any_number_of_processes_gives_the_same_bits(model: Model) -> None:
             assert isinstance(engine, Processes)
             for one, other in zip(alone, everything(engine), strict=True):
                 assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("model", [CNN, DENSE], ids=["cnn", "mlp"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_device_trains_alike_whoever_else_does(model: Model, workers: int) -> None:
+    devices = np.array([3, 0, 4])
+    with engine_for(job(model), samples(), workers) as engine:
+        weights = engine.work.first_weights()
+        found = [
+            (n, loss, trained.copy())
+            for n, loss, trained in train_devices(engine, 2, devices, np.ones_like(devices), weights)
+        ]
+        assert [n for n, _, _ in found] == devices.tolist()
+        for n, loss, trained in found:
+            ((_, alone, by_itself),) = train_devices(engine, 2, np.array([n]), np.array([1]), weights)
+            assert loss == pytest.approx(alone, rel=1e-6)
+            assert np.linalg.norm(trained - by_itself) <= 1e-6 * np.linalg.norm(trained)
 
 
 @pytest.mark.parametrize("model", [CNN, NORMED], ids=["cnn", "batch norm"])

@@ -20,7 +20,7 @@ from fedfloor.rounds import Outcome
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.simulation import SimulatedPlant, simulated_rates
-from fedfloor.training.engine import Engine, Task
+from fedfloor.training.engine import Engine, Task, train_devices
 from fedfloor.training.weights import average
 
 Floats = npt.NDArray[np.float64]
@@ -93,7 +93,7 @@ class LearningPlant:
         names = [floor.name for floor in self.scenario.floors]
         self.on_training([name for name, busy in zip(names, trains, strict=True) if busy])
         devices = np.flatnonzero(trains[self.floor])
-        results = self._train(devices, outcome.allocation.cut[devices], start)
+        results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], start)
         for m, group in itertools.groupby(results, key=lambda result: int(self.floor[result[0]])):
             seen: list[tuple[float, float]] = []
             model = average(self._checked(group, seen, counts=bool(outcome.completed[m])), start.size)
@@ -146,14 +146,6 @@ class LearningPlant:
         tasks = [Task("gradient", (n, limit), 1) for n in range(counts.size)]
         losses = [loss for loss, _ in self.engine.run(tasks, weights)]
         return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
-
-    def _train(self, devices: Ints, cuts: Ints, weights: Vector) -> Iterator[tuple[int, float, Vector]]:
-        """Device, its loss and its weights, in the order given."""
-        at_once = self.engine.work.stacks
-        pieces = [slice(begin, begin + at_once) for begin in range(0, devices.size, at_once)]
-        tasks = [Task("train", (self.index, devices[piece], cuts[piece]), devices[piece].size) for piece in pieces]
-        for piece, (losses, trained) in zip(pieces, self.engine.run(tasks, weights), strict=True):
-            yield from zip(devices[piece].tolist(), losses.tolist(), trained, strict=True)
 
     def _checked(
         self, group: Iterator[tuple[int, float, Vector]], seen: list[tuple[float, float]], *, counts: bool

@@ -4,7 +4,7 @@ Tasks are handed out in order and their results are taken in order, and no task 
 the same to the last bit for any number of processes.
 """
 
-__all__ = ["Engine", "Local", "Processes", "Task", "carry_out", "engine_for"]
+__all__ = ["Engine", "Local", "Processes", "Task", "carry_out", "engine_for", "train_devices"]
 
 import contextlib
 import os
@@ -25,7 +25,11 @@ from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import Place, release, shared
 from fedfloor.training.work import Job, Work
 
+Ints = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float32]
+
+_RESULT_BYTES = 100_000_000  #: for results that wait for an earlier one, beyond two per process
+_SORTED_TOGETHER = 8  #: stacks whose devices are sorted by the size of their batches
 
 #: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
 _QUIET = {
@@ -45,6 +49,7 @@ class Task:
     name: str
     arguments: tuple[Any, ...]
     vectors: int  #: how many vectors of weights it fills; 0 for none
+    effort: float = 1.0  #: beside the other tasks'
 
 
 class Engine(Protocol):
@@ -68,6 +73,38 @@ def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
     if task.vectors == 0:
         return method(*task.arguments, weights)
     return method(*task.arguments, weights, out if task.name == "train" else out[0])
+
+
+def train_devices(
+    engine: Engine, index: int, devices: Ints, cuts: Ints, weights: Vector
+) -> Iterator[tuple[int, float, Vector]]:
+    """Local training in a round: device, its mean loss and its weights, in the order of `devices` (k,).
+
+    Devices that train at once have batches of about one size, because the shorter ones are filled up.
+    """
+    batch, at_once = engine.work.job.batch[devices], engine.work.stacks
+    together = at_once * (_SORTED_TOGETHER if at_once > 1 else max(1, devices.size))
+    for begin in range(0, devices.size, together):
+        order = np.arange(begin, min(begin + together, devices.size))
+        if at_once > 1:
+            order = order[np.argsort(batch[order], kind="stable")]
+        pieces = [order[start : start + at_once] for start in range(0, order.size, at_once)]
+        tasks = [
+            Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum()))
+            for piece in pieces
+        ]
+        results = engine.run(tasks, weights)
+        if at_once == 1:
+            for (k,), (losses, trained) in zip(pieces, results, strict=True):
+                yield int(devices[k]), float(losses[0]), trained[0]
+            continue
+        found = {
+            int(k): (float(loss), vector.copy())
+            for piece, (losses, trained) in zip(pieces, results, strict=True)
+            for k, loss, vector in zip(piece, losses, trained, strict=True)
+        }
+        for k in sorted(found):
+            yield int(devices[k]), *found[k]
 
 
 class Local:
@@ -100,7 +137,7 @@ class Processes:
                 arrays[name][...] = given
         self.work.samples = Samples(**arrays, mean=samples.mean, deviation=samples.deviation)
         places["weights"], self._weights = shared((size,), np.float32)
-        self._slots = 2 * count + 2
+        self._slots = 2 * count + 2 + min(16 * count, _RESULT_BYTES // (4 * size * self.work.stacks + 1))
         places["results"], self._results = shared((self._slots, self.work.stacks, size), np.float32)
         self._workers: list[_Worker] = []
         try:
@@ -117,15 +154,21 @@ class Processes:
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
         self._weights[:] = weights
-        idle, results, sent = list(self._workers), {}, 0
+        idle, results = list(self._workers), {}
+        waiting: list[int] = []  # tasks that have a place for their results, the next one last
+        known = 0
         doing: dict[int, int] = {}  # connection -> task
         for number, task in enumerate(tasks):
             while number not in results:
-                while idle and sent < min(len(tasks), number + self._slots):
-                    worker = idle.pop()
-                    worker.say((tasks[sent], sent % self._slots))
-                    doing[worker.connection.fileno()] = sent
-                    sent += 1
+                if known < min(len(tasks), number + self._slots):
+                    waiting = [*range(min(len(tasks), number + self._slots) - 1, known - 1, -1), *waiting]
+                    known = min(len(tasks), number + self._slots)
+                    if known == len(tasks):  # the long ones first, so that all processes end at about the same time
+                        waiting.sort(key=lambda at: (tasks[at].effort, -at))
+                while idle and waiting:
+                    worker, at = idle.pop(), waiting.pop()
+                    worker.say((tasks[at], at % self._slots))
+                    doing[worker.connection.fileno()] = at
                 for ready in wait([worker.connection for worker in self._workers if worker not in idle]):
                     worker = next(worker for worker in self._workers if worker.connection is ready)
                     results[doing[worker.connection.fileno()]] = worker.hear()

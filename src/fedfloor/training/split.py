@@ -31,7 +31,10 @@ def split_step(bottom: nn.Module, top: nn.Module, x: Tensor, y: Tensor) -> Tenso
 def joined_step(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """The same on the network in one piece: the chain rule does not care where the network is cut."""
     loss = functional.cross_entropy(network(x), y)
-    loss.backward()  # type: ignore[no-untyped-call]
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(loss, trained, allow_unused=True)  # backward() would copy some of them
+    for parameter, gradient in zip(trained, gradients, strict=True):
+        parameter.grad = gradient
     return loss.detach()
 
 
