@@ -2,8 +2,8 @@
 
 All sides start from the same weights, train the same devices on the same batches with K steps of plain SGD, and average
 with the numbers of samples as weights; nobody evaluates. Each has two processes with one thread. A peer lives in an
-environment of its own, keeps running between its turns, and is given what makes our own step fast: the memory format
-of the weights and the settings of malloc; `--plain` leaves these to the peer. Turns alternate: ours, the peer's, ours.
+environment of its own and keeps running between its turns. It is measured as it comes, and `tuned`: given the memory
+format of the weights and the settings of malloc that make our own step fast. Turns alternate: ours, the peer's, ours.
 """
 
 import argparse
@@ -230,7 +230,7 @@ def made(case: Case) -> tuple[Job, Samples]:
     return job, samples
 
 
-def write(case: Case, job: Job, samples: Samples, folder: Path, *, plain: bool) -> None:
+def write(case: Case, job: Job, samples: Samples, folder: Path, *, tuned: bool) -> None:
     """Put the work where peers find it: the batches that we would draw, and the network we begin with."""
     numbers = [
         batch_of(samples.of_device(n), int(job.batch[n]), job.seed, index, n, 0)
@@ -253,7 +253,7 @@ def write(case: Case, job: Job, samples: Samples, folder: Path, *, plain: bool) 
         "learning_rate": job.learning_rate,
         "mean": MEAN,
         "deviation": DEVIATION,
-        "channels_last": len(case.model.input) == 3 and case.model.name != "mlp" and not plain,
+        "channels_last": len(case.model.input) == 3 and case.model.name != "mlp" and tuned,
     }
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
@@ -317,15 +317,15 @@ def distance(ours: Vector, theirs: Vector, first: Vector) -> float:
     return float(np.linalg.norm(ours - theirs) / np.linalg.norm(ours - first))
 
 
-def compared(case: Case, peer: Peer, python: Path, cache: Path, *, plain: bool) -> Figures:
+def compared(case: Case, peer: Peer, python: Path, cache: Path, *, tuned: bool) -> Figures:
     """Both sides in turn on one case."""
     job, samples = made(case)
     log = cache / f"{peer.name}.log"
     with tempfile.TemporaryDirectory(prefix="peers-") as name, engine_for(job, samples, WORKERS) as engine:
         folder, ours = Path(name), Ours(case, engine)
         first = ours.weights
-        write(case, job, samples, folder, plain=plain)
-        theirs = Running(peer, python, folder, log, {} if plain else MALLOC)
+        write(case, job, samples, folder, tuned=tuned)
+        theirs = Running(peer, python, folder, log, MALLOC if tuned else {})
         try:
             versions = theirs.hear()["versions"]
             ours.run(1)
@@ -354,19 +354,21 @@ def compared(case: Case, peer: Peer, python: Path, cache: Path, *, plain: bool) 
     )
 
 
-def attempt(peer: Peer, cache: Path, cases: list[Case], *, plain: bool) -> Iterator[tuple[Case, Figures | str]]:
-    """Figures of a peer on every case, or why there are none."""
+def attempt(peer: Peer, cache: Path, cases: list[Case]) -> Iterator[tuple[Case, bool, Figures | str]]:
+    """Figures of a peer on every case, as it comes and tuned, or why there are none."""
+    settings = [(case, tuned) for case in cases for tuned in (False, True)]
     try:
         python = environment(peer, cache)
     except (PeerError, OSError) as error:
-        yield from ((case, str(error)) for case in cases)
+        yield from ((case, tuned, str(error)) for case, tuned in settings)
         return
-    for case in cases:
-        say(f"{peer.name}, {case.name}: {case.turns} turns of {case.rounds} rounds each")
+    for case, tuned in settings:
+        how = "tuned" if tuned else "as it comes"
+        say(f"{peer.name} {how}, {case.name}: {case.turns} turns of {case.rounds} rounds each")
         try:
-            yield case, compared(case, peer, python, cache, plain=plain)
+            yield case, tuned, compared(case, peer, python, cache, tuned=tuned)
         except (PeerError, OSError) as error:
-            yield case, str(error)
+            yield case, tuned, str(error)
 
 
 def main() -> None:
@@ -375,12 +377,11 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=ROOT / ".peers", help="folder of the peers' environments")
     parser.add_argument("--only", choices=[peer.name for peer in PEERS], help="one peer instead of all")
     parser.add_argument("--model", choices=[case.model.name for case in CASES], help="one model instead of all")
-    parser.add_argument("--plain", action="store_true", help="do not give peers our memory format and malloc settings")
     given = parser.parse_args()
     cases = [case for case in CASES if given.model in (None, case.model.name)]
     cache = given.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
-    row = "{:20} {:8} {:>7} {:>7} {:>5}  {:>9} {:>9} {:>7} {:>12}  {:26} {:>13}".format
+    row = "{:20} {:14} {:>7} {:>7} {:>5}  {:>9} {:>9} {:>7} {:>12}  {:26} {:>13}".format
     head = ("model", "peer", "devices", "batch", "steps", "ours [s]", "peer [s]", "ratio", "over turns")
     versions = {"python": platform.python_version(), "fedfloor": fedfloor.__version__}
     versions |= {name: version(name) for name in ("torch", "numpy")}
@@ -388,10 +389,11 @@ def main() -> None:
     for peer in PEERS:
         if given.only not in (None, peer.name):
             continue
-        for case, found in attempt(peer, cache, cases, plain=given.plain):
-            start = (case.name, peer.name, case.devices, f"{case.batch[0]}-{case.batch[1]}", case.iterations)
+        for case, tuned, found in attempt(peer, cache, cases):
+            name = f"{peer.name}, tuned" if tuned else peer.name
+            start = (case.name, name, case.devices, f"{case.batch[0]}-{case.batch[1]}", case.iterations)
             if isinstance(found, str):
-                print(f"{case.name:20} {peer.name:8} {found}", flush=True)
+                print(f"{case.name:20} {name:14} {found}", flush=True)
                 continue
             times = (f"{found.ours:.4f}", f"{found.theirs:.4f}", f"{found.theirs / found.ours:.2f}x")
             spread = f"{found.least:.2f}-{found.most:.2f}"

@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float32]
 
 _RESULT_BYTES = 100_000_000  #: for results that wait for an earlier one, beyond two per process
-_SORTED_TOGETHER = 8  #: stacks whose devices are sorted by the size of their batches
+_WINDOW = 8  #: stacks whose devices are sorted by the size of their batches
 
 #: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
 _QUIET = {
@@ -83,28 +83,25 @@ def train_devices(
     Devices that train at once have batches of about one size, because the shorter ones are filled up.
     """
     batch, at_once = engine.work.job.batch[devices], engine.work.stacks
-    together = at_once * (_SORTED_TOGETHER if at_once > 1 else max(1, devices.size))
-    for begin in range(0, devices.size, together):
-        order = np.arange(begin, min(begin + together, devices.size))
-        if at_once > 1:
-            order = order[np.argsort(batch[order], kind="stable")]
-        pieces = [order[start : start + at_once] for start in range(0, order.size, at_once)]
-        tasks = [
-            Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum()))
-            for piece in pieces
+    if at_once == 1:
+        pieces = list(np.arange(devices.size)[:, None])
+    else:
+        windows = [
+            np.arange(devices.size)[k : k + _WINDOW * at_once] for k in range(0, devices.size, _WINDOW * at_once)
         ]
-        results = engine.run(tasks, weights)
-        if at_once == 1:
-            for (k,), (losses, trained) in zip(pieces, results, strict=True):
-                yield int(devices[k]), float(losses[0]), trained[0]
-            continue
-        found = {
-            int(k): (float(loss), vector.copy())
-            for piece, (losses, trained) in zip(pieces, results, strict=True)
-            for k, loss, vector in zip(piece, losses, trained, strict=True)
-        }
-        for k in sorted(found):
-            yield int(devices[k]), *found[k]
+        order = np.concatenate([window[np.argsort(batch[window], kind="stable")] for window in windows])
+        pieces = [order[k : k + at_once] for k in range(0, order.size, at_once)]
+    tasks = [
+        Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum())) for piece in pieces
+    ]
+    early: dict[int, tuple[float, Vector]] = {}  # results whose turn has not come
+    following = 0
+    for piece, (losses, trained) in zip(pieces, engine.run(tasks, weights), strict=True):
+        for k, loss, vector in zip(piece.tolist(), losses.tolist(), trained, strict=True):
+            early[k] = loss, vector if k == following else vector.copy()
+            while following in early:
+                yield int(devices[following]), *early.pop(following)
+                following += 1
 
 
 class Local:
