@@ -259,24 +259,7 @@ def holding(
     from fedfloor.training.holding import gather  # noqa: PLC0415  # readers of data files wait until they are needed
 
     plant = load(scenario, overrides, seed=seed)
-    found = gather(plant, Path(data_dir) if data_dir is not None else None)
-    devices = [(floor.name, device) for floor in plant.floors for device in floor.devices]
-    return {
-        "data": plant.data.name,
-        "origin": found.origin,
-        "partition": plant.data.partition,
-        "test_samples": int(found.samples.test_labels.size),
-        "devices": [
-            {
-                "floor": floor,
-                "name": device.name,
-                "asked": device.samples,
-                "held": int(row.sum()),
-                "classes": row.tolist(),
-            }
-            for (floor, device), row in zip(devices, found.histogram, strict=True)
-        ],
-    }
+    return gather(plant, Path(data_dir) if data_dir is not None else None).table()
 
 
 def prepare(

@@ -1,11 +1,15 @@
 """What every run leaves behind: a folder with the resolved scenario and one JSON line per round."""
 
 __all__ = [
+    "BOUNDS",
     "CHECKPOINT",
+    "HOLDING",
     "ROUNDS",
     "SCENARIO",
+    "TRADEOFF",
     "RunFolder",
     "columns_of",
+    "flat",
     "read_records",
     "refuse_filled",
     "round_record",
@@ -32,6 +36,9 @@ ROUNDS = "rounds.jsonl"
 TIMINGS = "timings.jsonl"
 SCENARIO = "scenario.toml"
 CHECKPOINT = "checkpoint"
+HOLDING = "holding.json"  #: who holds what
+BOUNDS = "bounds.json"  #: the theorems beside what the run measured, written at its end
+TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs of a comparison
 
 Grain = Literal["round", "gateway", "device"]
 
@@ -121,9 +128,7 @@ class RunFolder:
     def _open(cls, path: Path, scenario_toml: str, mode: str, *, checkpoints: bool = False) -> Self:
         try:
             (path / CHECKPOINT if checkpoints else path).mkdir(parents=True, exist_ok=True)
-            part = path / f"{SCENARIO}.part"
-            part.write_text(scenario_toml, encoding="utf-8")
-            part.replace(path / SCENARIO)
+            _replace(path / SCENARIO, scenario_toml)
             logs = [(path / name).open(mode, encoding="utf-8") for name in (ROUNDS, TIMINGS)]
         except OSError as error:
             raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
@@ -140,6 +145,14 @@ class RunFolder:
                     f"{file.name}: cannot be written: {error.strerror}. Make room, then go on"
                 ) from None
 
+    def note(self, name: str, value: Any) -> None:
+        """Keep something about the whole run as a JSON file."""
+        try:
+            _replace(self.path / name, json.dumps(value, indent=1, allow_nan=False) + "\n")
+        except OSError as error:
+            problem = f"{self.path / name}: cannot be written: {error.strerror}"
+            raise FailedRunError(f"{problem}. Make room, then go on with --resume") from None
+
     def close(self) -> None:
         """Finish the files; a run without a round leaves none behind."""
         for file in (self._rounds, self._timings):
@@ -148,8 +161,8 @@ class RunFolder:
         if self.fresh:
             with contextlib.suppress(OSError):  # what others put there stays
                 if (self.path / ROUNDS).stat().st_size == 0:
-                    for name in (ROUNDS, TIMINGS, SCENARIO):
-                        (self.path / name).unlink()
+                    for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
+                        (self.path / name).unlink(missing_ok=True)
                     if (self.path / CHECKPOINT).is_dir():
                         (self.path / CHECKPOINT).rmdir()
                     self.path.rmdir()
@@ -158,6 +171,13 @@ class RunFolder:
         """Have the log on the disk before something relies on it."""
         for file in (self._rounds, self._timings):
             os.fsync(file.fileno())
+
+
+def _replace(path: Path, content: str) -> None:
+    """A file that is either whole or as it was."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(content, encoding="utf-8")
+    part.replace(path)
 
 
 def _cut(path: Path, lines: int) -> None:
@@ -256,3 +276,16 @@ def _energy(gateway: Mapping[str, Any]) -> float:
 
 def _without_name(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "name"}
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys."""
+    if isinstance(value, dict):
+        return {
+            key: entry
+            for name, part in value.items()
+            for key, entry in flat(part, f"{path}.{name}" if path else name).items()
+        }
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return {key: entry for at, part in enumerate(value) for key, entry in flat(part, f"{path}[{at}]").items()}
+    return {path: value}

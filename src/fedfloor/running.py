@@ -2,11 +2,12 @@
 
 __all__ = ["Evaluation", "Event", "TrainedRun", "Until", "evaluate_run", "train"]
 
+import math
 import os
 import tomllib
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fedfloor.checkpoint import load_checkpoint, restore, save_checkpoint
 from fedfloor.errors import DataError, ModelError, RunLogError
 from fedfloor.learning import LearningPlant
 from fedfloor.rounds import RoundRecord, run_rounds
-from fedfloor.runlog import SCENARIO, RunFolder, read_records, round_record, scenario_of
+from fedfloor.runlog import BOUNDS, HOLDING, SCENARIO, RunFolder, flat, read_records, round_record, scenario_of
 from fedfloor.scenario import ScenarioFile, resolved_toml
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.ddsra import Ddsra
@@ -111,11 +112,15 @@ def train(
             log = RunFolder.create(folder, scenario_toml, checkpoints=True)
         seen = _Seen(read_records(folder) if folder is not None and resume else [])
         try:
+            if log is not None:
+                log.note(HOLDING, holding.table())
             _advance(plant, scheduler, policy, log, seen, clock=clock, until=until, data=fingerprint, on_event=on_event)
             confusion, loss = plant.evaluate()
             v = float(scheduler.v) if isinstance(scheduler, Ddsra) and scheduler.solver == "exact" else None
             summary = summarise(seen.records)
             bounds = bounds_of(plant, seen.records, summary, tradeoff=v, least_delays=seen.fastest)
+            if log is not None:
+                log.note(BOUNDS, [_plain(bound) for bound in bounds])
         finally:
             if log is not None:
                 log.close()
@@ -261,6 +266,11 @@ def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
     }
 
 
+def _plain(bound: Bound) -> dict[str, Any]:
+    """A bound as it is logged; JSON knows no infinity."""
+    return {key: None if value in (math.inf, -math.inf) else value for key, value in asdict(bound).items()}
+
+
 def _is_over(entry: Mapping[str, Any], until: Until) -> bool:
     reached = until.accuracy is not None and entry["accuracy"] is not None and entry["accuracy"] >= until.accuracy
     clock = entry["clock_s"]
@@ -282,22 +292,9 @@ def _refuse_changes(folder: Path, scenario_toml: str) -> None:
         before = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunLogError(f"{path}: cannot be read: {error}. Run anew in another folder") from None
-    old, new = _flat(before), _flat(tomllib.loads(scenario_toml))
+    old, new = flat(before), flat(tomllib.loads(scenario_toml))
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key) and key != "rounds"]
     if changed:
         shown = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise RunLogError(f"{folder}: cannot go on with a changed scenario: {shown}{more}. Run anew in another folder")
-
-
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Nested tables as dotted keys."""
-    if isinstance(value, dict):
-        return {
-            key: entry
-            for name, part in value.items()
-            for key, entry in _flat(part, f"{path}.{name}" if path else name).items()
-        }
-    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
-        return {key: entry for at, part in enumerate(value) for key, entry in _flat(part, f"{path}[{at}]").items()}
-    return {path: value}

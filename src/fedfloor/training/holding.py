@@ -32,6 +32,26 @@ class Holding:
     origin: str  #: where the data comes from
     histogram: Ints  #: (N, C) samples per device and class
 
+    def table(self) -> dict[str, Any]:
+        """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
+        devices = [(floor.name, device) for floor in self.scenario.floors for device in floor.devices]
+        return {
+            "data": self.scenario.data.name,
+            "origin": self.origin,
+            "partition": self.scenario.data.partition,
+            "test_samples": int(self.samples.test_labels.size),
+            "devices": [
+                {
+                    "floor": floor,
+                    "name": device.name,
+                    "asked": device.samples,
+                    "held": int(row.sum()),
+                    "classes": row.tolist(),
+                }
+                for (floor, device), row in zip(devices, self.histogram, strict=True)
+            ],
+        }
+
 
 def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
     """Load a scenario's data and share it out; where classes run out devices hold fewer than they asked for."""
