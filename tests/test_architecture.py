@@ -12,13 +12,13 @@ import fedfloor
 SOURCE = Path(fedfloor.__file__).parent
 #: a module imports only from lines above its own
 ORDER = [
-    "errors", "references", "units", "scenario", "costs", "traces", "weather", "participation", "theory", "scheduling",
-    "training", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
-    "checkpoint", "bounds", "running", "loggers", "planning", "tradeoff", "compare", "deploy",
-    "report", "api", "console", "cli",
+    "errors", "crew", "references", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
+    "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
+    "checkpoint", "bounds", "running", "loggers", "planning", "tradeoff", "preparing", "compare",
+    "deploy", "report", "api", "console", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it
-HOMES = {"torch": "training", "matplotlib": "report", "plotly": "report", "flwr": "flower", "ray": "compare"}
+HOMES = {"torch": "training", "matplotlib": "report", "plotly": "report", "flwr": "flower", "ray": "cluster"}
 HOMES |= {"tensorboard": "loggers", "mlflow": "loggers"}
 FILES = sorted(SOURCE.rglob("*.py"))
 

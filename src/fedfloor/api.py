@@ -1,10 +1,12 @@
 """The Python functions: same names, same defaults, same errors as the command line."""
 
 __all__ = [
+    "Comparison",
     "Prepared",
     "Run",
     "carry_out",
     "carry_out_training",
+    "compare",
     "evaluate",
     "holding",
     "load",
@@ -25,18 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedfloor.errors import MissingExtraError, PolicyError, RunLogError, ScenarioError, SnapshotError
+from fedfloor.compare import Comparison, compare
+from fedfloor.errors import MissingExtraError, RunLogError, ScenarioError, SnapshotError
 from fedfloor.loggers import logging_to
 from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot
-from fedfloor.profiling import inferred_layers
+from fedfloor.preparing import Prepared, check_engine, load, prepare, resolve, run_folders
 from fedfloor.rounds import run_rounds
-from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, refuse_filled, round_record
-from fedfloor.scenario import Scenario, ScenarioFile, build, expand, resolved_toml, with_layers
-from fedfloor.scenario import read as read_scenario
-from fedfloor.scenario.file import Policy
-from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
+from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, round_record
+from fedfloor.scenario import Scenario, resolved_toml
+from fedfloor.scheduling.registry import PolicySpec
 from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
-from fedfloor.scheduling.state import Scheduler
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 
 if TYPE_CHECKING:
@@ -55,54 +55,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.scenario.name}, {self.policy}, {len(self.records)} rounds, folder={self.folder})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A simulation that is ready to start."""
-
-    file: ScenarioFile  #: resolved, in the reader's units
-    scenario: Scenario  #: the same in SI units
-    policy: PolicySpec
-    scheduler: Scheduler
-
-
-def resolve(
-    source: str | Path, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
-) -> ScenarioFile:
-    """A scenario with every group, distribution and layer settled, still in the reader's units.
-
-    `source` is a TOML file or a preset's name; `overrides` are `section.key=value`.
-    """
-    if not isinstance(source, str | Path):
-        raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
-    label = str(source)
-    chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
-    file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
-    traces = {kind: str((Path(label).parent / path).absolute()) for kind, path in file.traces if path is not None}
-    model = file.model
-    if model.layers is None:
-        model = with_layers(model, inferred_layers(model, file.costs, label), label)
-    settled = {
-        "model": model,
-        "traces": file.traces.model_copy(update=traces),
-    }
-    return file.model_copy(update=settled)
-
-
-def load(
-    scenario: str | Path, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
-) -> Scenario:
-    """The plant of a scenario in SI units.
-
-    Examples
-    --------
-    >>> import fedfloor
-    >>> plant = fedfloor.load("paper-cifar10", ["radio.channels=2"])
-    >>> plant.radio.channels, len(plant.devices)
-    (2, 12)
-    """
-    return build(resolve(scenario, overrides, seed=seed, rounds=rounds), str(scenario))
 
 
 def simulate(
@@ -143,6 +95,8 @@ def run(
     until_clock: float | None = None,
     workers: int | None = None,
     device: str = "cpu",
+    engine: str = "local",
+    ray_address: str | None = None,
     data_dir: str | Path | None = None,
     loggers: Sequence[str] = (),
     on_event: Callable[["Event"], None] = lambda _: None,
@@ -170,6 +124,8 @@ def run(
         until_clock=until_clock,
         workers=workers,
         device=device,
+        engine=engine,
+        ray_address=ray_address,
         data_dir=Path(data_dir) if data_dir is not None else None,
         loggers=loggers,
         on_event=on_event,
@@ -185,6 +141,8 @@ def carry_out_training(
     until_clock: float | None = None,
     workers: int | None = None,
     device: str = "cpu",
+    engine: str = "local",
+    ray_address: str | None = None,
     data_dir: Path | None = None,
     loggers: Sequence[str] = (),
     on_event: Callable[["Event"], None] = lambda _: None,
@@ -193,8 +151,7 @@ def carry_out_training(
     for name, value, most in (("until_accuracy", until_accuracy, 1.0), ("until_clock", until_clock, math.inf)):
         if value is not None and not 0.0 <= value <= most:
             raise ScenarioError(f"{name}: must be a number from 0 to {most:g}, got {value}")
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise ScenarioError(f"workers: must be a whole number >= 1, got {workers}")
+    check_engine(engine, ray_address, workers)
     try:
         from fedfloor.running import Until, train  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
@@ -216,6 +173,8 @@ def carry_out_training(
             until=Until(until_accuracy, until_clock),
             workers=workers,
             device=device,
+            where=engine,
+            ray_address=ray_address,
             data_folder=data_dir,
             on_event=tell,
         )
@@ -260,48 +219,6 @@ def holding(
 
     plant = load(scenario, overrides, seed=seed)
     return gather(plant, Path(data_dir) if data_dir is not None else None).table()
-
-
-def prepare(
-    scenario: str | Path,
-    policy: str | None = None,
-    rounds: int | None = None,
-    *,
-    seed: int | None = None,
-    overrides: Sequence[str] = (),
-    training: bool = False,
-) -> Prepared:
-    """Everything a simulation or a training run needs, checked, before it starts."""
-    file = resolve(scenario, overrides, seed=seed, rounds=rounds)
-    plant = build(file, str(scenario))
-    if policy is not None and not isinstance(policy, str):
-        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
-    spec = (
-        parse_policy(policy)
-        if policy is not None
-        else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
-    )
-    spec, scheduler = make_policy(spec)
-    file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
-    if getattr(scheduler, "needs_training", False) and not training:
-        raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another one")
-    return Prepared(file, plant.model_copy(update={"policy": file.policy}), spec, scheduler)
-
-
-def run_folders(planned: Sequence[Prepared], out: Path | None, *, resume: bool = False) -> list[Path]:
-    """Folders of runs: `runs/<scenario>-<policy>-<seed>`, or what --out says; with several runs one below it for each.
-
-    All of them are checked before the first run starts.
-    """
-    named = [f"{run.scenario.name}-{run.policy.slug}-{run.scenario.seed}" for run in planned]
-    base = Path("runs") if out is None else out
-    folders = [out] if out is not None and len(planned) == 1 else [base / name for name in named]
-    for index, folder in enumerate(folders):
-        if folder in folders[:index]:
-            raise PolicyError(f"policy '{planned[index].policy}': is given twice. Leave one out")
-        if not resume:
-            refuse_filled(folder)
-    return folders
 
 
 def carry_out(

@@ -6,20 +6,24 @@ __all__ = [
     "HOLDING",
     "ROUNDS",
     "SCENARIO",
+    "TIMINGS",
     "TRADEOFF",
     "RunFolder",
     "columns_of",
     "flat",
     "read_records",
+    "refuse_changes",
     "refuse_filled",
     "round_record",
     "scenario_of",
+    "write_json",
 ]
 
 import contextlib
 import json
 import math
 import os
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,14 +149,6 @@ class RunFolder:
                     f"{file.name}: cannot be written: {error.strerror}. Make room, then go on"
                 ) from None
 
-    def note(self, name: str, value: Any) -> None:
-        """Keep something about the whole run as a JSON file."""
-        try:
-            _replace(self.path / name, json.dumps(value, indent=1, allow_nan=False) + "\n")
-        except OSError as error:
-            problem = f"{self.path / name}: cannot be written: {error.strerror}"
-            raise FailedRunError(f"{problem}. Make room, then go on with --resume") from None
-
     def close(self) -> None:
         """Finish the files; a run without a round leaves none behind."""
         for file in (self._rounds, self._timings):
@@ -180,6 +176,22 @@ def _replace(path: Path, content: str) -> None:
     part.replace(path)
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Keep something about a whole run as a JSON file, with null for what is not finite."""
+    try:
+        _replace(path, json.dumps(_finite(value), indent=1) + "\n")
+    except OSError as error:
+        raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, then go on") from None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _cut(path: Path, lines: int) -> None:
     """Keep the first lines of a log."""
     try:
@@ -202,6 +214,25 @@ def refuse_filled(path: Path) -> None:
         raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
     if filled:
         raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
+
+
+def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> None:
+    """A run goes on as it began; only its number of rounds may change, and without `held` what devices hold."""
+    path = folder / SCENARIO
+    try:
+        before = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunLogError(f"{path}: cannot be read: {error}. Run anew in another folder") from None
+    old, new = flat(before), flat(tomllib.loads(scenario_toml))
+    changed = [
+        key
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key) and key != "rounds" and (held or not key.endswith(".held"))
+    ]
+    if changed:
+        shown = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        raise RunLogError(f"{folder}: cannot go on with a changed scenario: {shown}{more}. Run anew in another folder")
 
 
 def read_records(run: Path) -> list[dict[str, Any]]:

@@ -2,11 +2,9 @@
 
 __all__ = ["Evaluation", "Event", "TrainedRun", "Until", "evaluate_run", "train"]
 
-import math
-import os
-import tomllib
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,21 @@ import numpy.typing as npt
 
 from fedfloor.bounds import Bound, bounds_of
 from fedfloor.checkpoint import load_checkpoint, restore, save_checkpoint
+from fedfloor.crew import cores
 from fedfloor.errors import DataError, ModelError, RunLogError
 from fedfloor.learning import LearningPlant
 from fedfloor.rounds import RoundRecord, run_rounds
-from fedfloor.runlog import BOUNDS, HOLDING, SCENARIO, RunFolder, flat, read_records, round_record, scenario_of
+from fedfloor.runlog import (
+    BOUNDS,
+    HOLDING,
+    SCENARIO,
+    RunFolder,
+    read_records,
+    refuse_changes,
+    round_record,
+    scenario_of,
+    write_json,
+)
 from fedfloor.scenario import ScenarioFile, resolved_toml
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.ddsra import Ddsra
@@ -27,7 +36,7 @@ from fedfloor.scheduling.solver.solve import fastest_delay
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.summary import summarise
 from fedfloor.training.description import describe
-from fedfloor.training.engine import engine_for
+from fedfloor.training.engine import Engine, engine_for
 from fedfloor.training.holding import Holding, gather
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, has_device, network_of
@@ -82,6 +91,8 @@ def train(
     until: Until = Until(),  # noqa: B008  # frozen
     workers: int | None = None,
     device: str = "cpu",
+    where: str = "local",
+    ray_address: str | None = None,
     data_folder: Path | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
 ) -> TrainedRun:
@@ -91,14 +102,14 @@ def train(
     scenario_toml = resolved_toml(_with_held(file, scenario))
     checkpoint = None
     if resume and folder is not None and (folder / SCENARIO).exists():
-        _refuse_changes(folder, scenario_toml)
+        refuse_changes(folder, scenario_toml)
         checkpoint = load_checkpoint(folder)
     fingerprint = _fingerprint(holding.samples)
     if checkpoint is not None and checkpoint.data != fingerprint:
         raise DataError(f"{folder}: was trained on other data than {holding.origin} gives now. Restore it, or run anew")
     job = _job(scenario, device)
     begun = 0 if checkpoint is None else checkpoint.round
-    with engine_for(job, holding.samples, _processes(workers)) as engine:
+    with _engine(job, holding.samples, workers, where, ray_address) as engine:
         plant = LearningPlant(scenario, engine)
         plant.on_training = lambda names: on_event(Event(training=tuple(names)))
         clock = 0.0
@@ -113,14 +124,14 @@ def train(
         seen = _Seen(read_records(folder) if folder is not None and resume else [])
         try:
             if log is not None:
-                log.note(HOLDING, holding.table())
+                write_json(log.path / HOLDING, holding.table())
             _advance(plant, scheduler, policy, log, seen, clock=clock, until=until, data=fingerprint, on_event=on_event)
             confusion, loss = plant.evaluate()
             v = float(scheduler.v) if isinstance(scheduler, Ddsra) and scheduler.solver == "exact" else None
             summary = summarise(seen.records)
             bounds = bounds_of(plant, seen.records, summary, tradeoff=v, least_delays=seen.fastest)
             if log is not None:
-                log.note(BOUNDS, [_plain(bound) for bound in bounds])
+                write_json(log.path / BOUNDS, [asdict(bound) for bound in bounds])
         finally:
             if log is not None:
                 log.close()
@@ -249,11 +260,17 @@ def _job(scenario: Scenario, device: str) -> Job:
     )
 
 
-def _processes(wanted: int | None) -> int:
-    """Number of training processes: what is asked for, or one for every core this process may use."""
-    if wanted is not None:
-        return wanted
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _engine(
+    job: Job, samples: Samples, workers: int | None, where: str, ray_address: str | None
+) -> AbstractContextManager[Engine]:
+    """Where the work is done: `local` or `ray`."""
+    if where == "local":
+        return engine_for(job, samples, workers or cores())
+    if job.device != "cpu":
+        raise ModelError(f"--engine ray trains on the CPU, got --device {job.device}. Leave one of them out")
+    from fedfloor.cluster import actors_for  # noqa: PLC0415  # ray is loaded only for this
+
+    return actors_for(job, samples, workers, ray_address)
 
 
 def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
@@ -264,11 +281,6 @@ def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
         "train_s": plant.timing.train,
         "evaluate_s": plant.timing.evaluate,
     }
-
-
-def _plain(bound: Bound) -> dict[str, Any]:
-    """A bound as it is logged; JSON knows no infinity."""
-    return {key: None if value in (math.inf, -math.inf) else value for key, value in asdict(bound).items()}
 
 
 def _is_over(entry: Mapping[str, Any], until: Until) -> bool:
@@ -283,18 +295,3 @@ def _fingerprint(samples: Samples) -> str:
     for array in (samples.images, samples.labels, samples.first, samples.test_images, samples.test_labels):
         total = zlib.crc32(np.ascontiguousarray(array).data, total)
     return f"{samples.labels.size}-{total:08x}"
-
-
-def _refuse_changes(folder: Path, scenario_toml: str) -> None:
-    """A run goes on as it began; only its number of rounds may change."""
-    path = folder / SCENARIO
-    try:
-        before = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunLogError(f"{path}: cannot be read: {error}. Run anew in another folder") from None
-    old, new = flat(before), flat(tomllib.loads(scenario_toml))
-    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key) and key != "rounds"]
-    if changed:
-        shown = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
-        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-        raise RunLogError(f"{folder}: cannot go on with a changed scenario: {shown}{more}. Run anew in another folder")

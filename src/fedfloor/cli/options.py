@@ -4,12 +4,15 @@ __all__ = [
     "CostModel",
     "DataDirOption",
     "Device",
+    "Engine",
+    "EngineOption",
     "Format",
     "FormatOption",
     "OutOption",
     "PoliciesOption",
     "ProfileFormat",
     "QuietOption",
+    "RayAddressOption",
     "RoundsOption",
     "ScenarioArgument",
     "SeedOption",
@@ -70,6 +73,13 @@ class Device(StrEnum):
     MPS = "mps"
 
 
+class Engine(StrEnum):
+    """Who does the work."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Table for people or JSON for programs.")]
 SetOption = Annotated[
@@ -95,6 +105,18 @@ PoliciesOption = Annotated[
 ]
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Number of rounds; the scenario's if left out.")
+]
+EngineOption = Annotated[
+    Engine,
+    typer.Option(
+        "--engine", help="Processes of this machine, or Ray, which is the extra 'ray'. The result is the same."
+    ),
+]
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address", metavar="HOST:PORT", help="A Ray cluster that runs already; one of this machine's if left out."
+    ),
 ]
 OutOption = Annotated[
     Path | None,

@@ -1,6 +1,6 @@
-"""Commands about learning: run, evaluate."""
+"""Commands about learning: run, evaluate, compare."""
 
-__all__ = ["evaluate", "run"]
+__all__ = ["compare", "evaluate", "run"]
 
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +10,14 @@ import typer
 from fedfloor.cli.options import (
     DataDirOption,
     Device,
+    Engine,
+    EngineOption,
     Format,
     FormatOption,
     OutOption,
     PoliciesOption,
     QuietOption,
+    RayAddressOption,
     RoundsOption,
     ScenarioArgument,
     SeedOption,
@@ -47,6 +50,8 @@ def run(
         ),
     ] = None,
     device: Annotated[Device, typer.Option("--device", help="Where tensors live.")] = Device.CPU,
+    engine: EngineOption = Engine.LOCAL,
+    ray_address: RayAddressOption = None,
     data_dir: DataDirOption = None,
     loggers: Annotated[
         list[str] | None,
@@ -88,6 +93,8 @@ def run(
                     until_clock=until_clock,
                     workers=workers,
                     device=device.value,
+                    engine=engine.value,
+                    ray_address=ray_address,
                     data_dir=data_dir,
                     loggers=loggers or (),
                     on_event=show,
@@ -119,3 +126,60 @@ def evaluate(
 
     found = api.evaluate(folder, export=export, data_dir=data_dir)
     console.print_json(found) if form is Format.JSON else console.print_evaluation(found)
+
+
+@app.command()
+def compare(
+    scenario: ScenarioArgument,
+    policies: PoliciesOption = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each policy, from --seed upwards.")] = 3,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where every run gets a folder; default runs/compare-SCENARIO."),
+    ] = None,
+    engine: EngineOption = Engine.LOCAL,
+    ray_address: RayAddressOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, max=4096, help="Runs at the same time; one per core if left out."),
+    ] = None,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Train several policies x seeds on the same weather, data and first weights, then write one report.
+
+    The same command again goes on where it stopped. Needs the extras 'train' and 'report'.
+
+    Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
+    """
+    from fedfloor import api, console
+    from fedfloor.errors import FailedRunError
+
+    with console.comparing(quiet=quiet, note=first_time("ddsra")) as watch:
+        done = api.compare(
+            scenario,
+            policies or (),
+            seeds,
+            rounds,
+            seed=seed,
+            overrides=overrides or (),
+            out=out,
+            engine=engine.value,
+            ray_address=ray_address,
+            workers=workers,
+            data_dir=data_dir,
+            watch=watch,
+        )
+    console.print_json({"folder": str(done.folder), "failed": done.failed}) if form is Format.JSON else print(
+        done.folder
+    )
+    if done.failed:
+        name, reason = next(iter(done.failed.items()))
+        more = f" and {len(done.failed) - 1} more" if len(done.failed) > 1 else ""
+        raise FailedRunError(
+            f"{done.folder / name}{more}: {reason.rstrip('.')}. The same command again tries once more"
+        )

@@ -3,6 +3,7 @@
 __all__ = [
     "amount",
     "as_json",
+    "comparing",
     "downloading",
     "print_check",
     "print_evaluation",
@@ -21,6 +22,7 @@ __all__ = [
     "working",
 ]
 
+from fedfloor.console.comparisons import comparing
 from fedfloor.console.datasets import downloading, print_holding, print_short, print_verified
 from fedfloor.console.results import (
     as_json,

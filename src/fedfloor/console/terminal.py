@@ -1,6 +1,6 @@
 """The terminal: tables, amounts, JSON and progress, which every command shares."""
 
-__all__ = ["ERR", "OUT", "amount", "print_json", "progress", "table_of", "working"]
+__all__ = ["ERR", "OUT", "amount", "columns", "print_json", "progress", "table_of", "working"]
 
 import json
 import sys
@@ -15,6 +15,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -83,19 +84,21 @@ def table_of(title: str, *columns: str, left: int = 1) -> Table:
     return table
 
 
-@contextmanager
-def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator[tuple[Progress, TaskID]]:
-    """A live bar on standard error; none when quiet or when nobody looks, then only the note."""
-    bar = Progress(
+def columns() -> list[ProgressColumn]:
+    """What a progress bar shows."""
+    return [
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
-        console=ERR,
-        transient=True,
-        disable=quiet or not ERR.is_terminal,
-    )
+    ]
+
+
+@contextmanager
+def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator[tuple[Progress, TaskID]]:
+    """A live bar on standard error; none when quiet or when nobody looks, then only the note."""
+    bar = Progress(*columns(), console=ERR, transient=True, disable=quiet or not ERR.is_terminal)
     if note and not quiet and not ERR.is_terminal:
         ERR.print(note)
     with bar:

@@ -4,22 +4,23 @@ Tasks are handed out in order and their results are taken in order, and no task 
 the same to the last bit for any number of processes.
 """
 
-__all__ = ["Engine", "Local", "Processes", "Task", "carry_out", "engine_for", "train_devices"]
+__all__ = ["Engine", "Local", "Processes", "Task", "carry_out", "engine_for", "in_order", "train_devices"]
 
 import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from fedfloor.crew import QUIET
 from fedfloor.errors import FailedRunError
 from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import Place, release, shared
@@ -27,19 +28,11 @@ from fedfloor.training.work import Job, Work
 
 Ints = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float32]
+W = TypeVar("W")
+R = TypeVar("R")
 
 _RESULT_BYTES = 100_000_000  #: for results that wait for an earlier one, beyond two per process
 _WINDOW = 8  #: stacks whose devices are sorted by the size of their batches
-
-#: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
-_QUIET = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "passive",
-    "MALLOC_MMAP_THRESHOLD_": "33554432",
-    "MALLOC_TRIM_THRESHOLD_": "268435456",
-    "MALLOC_TOP_PAD_": "16777216",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +66,36 @@ def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
     if task.vectors == 0:
         return method(*task.arguments, weights)
     return method(*task.arguments, weights, out if task.name == "train" else out[0])
+
+
+def in_order(
+    tasks: Sequence[Task],
+    window: int,
+    workers: Sequence[W],
+    send: Callable[[W, int], None],
+    receive: Callable[[], list[tuple[W, int, R]]],
+) -> Iterator[R]:
+    """Results in the order of the tasks, which workers do at the same time.
+
+    At most `window` tasks are begun and not yet taken. `send` gives a task to an idle worker, `receive` waits for
+    workers that are done.
+    """
+    idle, results = list(workers), {}
+    waiting: list[int] = []  # tasks that may begin, the next one last
+    known = 0
+    for number in range(len(tasks)):
+        while number not in results:
+            if known < min(len(tasks), number + window):
+                waiting = [*range(min(len(tasks), number + window) - 1, known - 1, -1), *waiting]
+                known = min(len(tasks), number + window)
+                if known == len(tasks):  # the long ones first, so that all end at about the same time
+                    waiting.sort(key=lambda at: (tasks[at].effort, -at))
+            while idle and waiting:
+                send(idle.pop(), waiting.pop())
+            for worker, at, result in receive():
+                results[at] = result
+                idle.append(worker)
+        yield results.pop(number)
 
 
 def train_devices(
@@ -151,26 +174,20 @@ class Processes:
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
         self._weights[:] = weights
-        idle, results = list(self._workers), {}
-        waiting: list[int] = []  # tasks that have a place for their results, the next one last
-        known = 0
         doing: dict[int, int] = {}  # connection -> task
-        for number, task in enumerate(tasks):
-            while number not in results:
-                if known < min(len(tasks), number + self._slots):
-                    waiting = [*range(min(len(tasks), number + self._slots) - 1, known - 1, -1), *waiting]
-                    known = min(len(tasks), number + self._slots)
-                    if known == len(tasks):  # the long ones first, so that all processes end at about the same time
-                        waiting.sort(key=lambda at: (tasks[at].effort, -at))
-                while idle and waiting:
-                    worker, at = idle.pop(), waiting.pop()
-                    worker.say((tasks[at], at % self._slots))
-                    doing[worker.connection.fileno()] = at
-                for ready in wait([worker.connection for worker in self._workers if worker not in idle]):
-                    worker = next(worker for worker in self._workers if worker.connection is ready)
-                    results[doing[worker.connection.fileno()]] = worker.hear()
-                    idle.append(worker)
-            yield results.pop(number), self._results[number % self._slots, : task.vectors]
+
+        def send(worker: _Worker, at: int) -> None:
+            worker.say((tasks[at], at % self._slots))
+            doing[worker.connection.fileno()] = at
+
+        def receive() -> list[tuple[_Worker, int, Any]]:
+            busy = [worker for worker in self._workers if worker.connection.fileno() in doing]
+            ready = wait([worker.connection for worker in busy])
+            heard = [worker for worker in busy if worker.connection in ready]
+            return [(worker, doing.pop(worker.connection.fileno()), worker.hear()) for worker in heard]
+
+        for number, result in enumerate(in_order(tasks, self._slots, self._workers, send, receive)):
+            yield result, self._results[number % self._slots, : tasks[number].vectors]
 
     def close(self) -> None:
         """Let the processes end."""
@@ -185,7 +202,7 @@ class _Worker:
         self.connection, theirs = Pipe()
         environment = {
             **os.environ,
-            **_QUIET,
+            **QUIET,
             "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
         }
         with theirs:

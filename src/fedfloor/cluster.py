@@ -1,0 +1,200 @@
+"""Ray: the same work on the machines of a cluster; the only place that imports ray."""
+
+__all__ = ["Actors", "RayCrew", "actors_for", "connected"]
+
+import contextlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.crew import QUIET, LostError, News
+from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
+from fedfloor.training.engine import Engine, Task, carry_out, in_order
+from fedfloor.training.samples import Samples
+from fedfloor.training.work import Job, Work
+
+try:
+    import ray
+    from ray.exceptions import RayActorError, RayError, RayTaskError, WorkerCrashedError
+    from ray.util.queue import Empty, Queue
+except ModuleNotFoundError as error:
+    raise MissingExtraError("--engine ray", "ray") from error
+
+Vector = npt.NDArray[np.float32]
+
+_ATTEMPTS = 5  #: to do the work of a process that was lost
+_PATIENCE = 1.0  #: [s] between looks at whether a piece of work was lost
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Join the cluster at an address, or one of this machine's own that ends with the block."""
+    if ray.is_initialized():  # by whoever calls us from Python
+        yield
+        return
+    path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leave the user's choice of devices alone
+    common: dict[str, Any] = {
+        "runtime_env": {"env_vars": {**QUIET, "PYTHONPATH": path}},
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+    }
+    try:
+        if address is None:
+            ray.init(address="local", include_dashboard=False, **common)
+        else:
+            ray.init(address=address, **common)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ScenarioError(
+            f"--ray-address {address or 'local'}: no cluster answers: {reason}. Start one with `ray start --head`"
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _cores() -> int:
+    """Of the whole cluster."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
+
+
+class _Hand:
+    """A process of the cluster that does tasks."""
+
+    def __init__(self, job: Job, samples: Samples) -> None:
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
+        self._work = Work(job, samples)
+
+    def do(self, task: Task, weights: Vector) -> tuple[Any, Vector, Exception | None]:
+        """One task: its answer and the vectors it filled, or why not."""
+        out = np.empty((task.vectors, self._work.layout.size), np.float32)
+        try:
+            return carry_out(self._work, task, weights, out), out, None
+        except Exception as error:  # the other side decides what it means
+            return None, out[:0], error
+
+
+class Actors:
+    """Work spread over processes of a cluster; data lies in the object store, weights are put there once per round."""
+
+    def __init__(self, job: Job, samples: Samples, count: int | None) -> None:
+        self.work = Work(job, samples)
+        count = count or _cores()
+        shared = [ray.put(job), ray.put(samples)]
+        hand = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(_Hand)
+        self._hands: list[Any] = [hand.remote(*shared) for _ in range(count)]
+
+    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+        """See `Engine`."""
+        given, doing = ray.put(weights), {}
+
+        def send(hand: Any, at: int) -> None:
+            doing[hand.do.remote(tasks[at], given)] = hand, at
+
+        def receive() -> list[tuple[Any, int, tuple[Any, Vector]]]:
+            ready, _ = ray.wait(list(doing), num_returns=1)
+            return [(*doing.pop(reference), _answer(reference)) for reference in ready]
+
+        yield from in_order(tasks, 2 * len(self._hands) + 2, self._hands, send, receive)
+
+    def close(self) -> None:
+        """Let the processes end."""
+        for hand in self._hands:
+            ray.kill(hand)
+
+
+def _answer(reference: Any) -> tuple[Any, Vector]:
+    try:
+        answer, vectors, error = ray.get(reference)
+    except RayActorError as lost:
+        problem = f"a training process of the cluster was lost {_ATTEMPTS} times: {str(lost).splitlines()[0]}"
+        raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
+    if error is not None:
+        raise error
+    return answer, vectors
+
+
+@contextlib.contextmanager
+def actors_for(job: Job, samples: Samples, workers: int | None, address: str | None) -> Iterator[Engine]:
+    """An engine on a cluster, with so many processes or one for every core it has."""
+    with connected(address):
+        engine = Actors(job, samples, workers)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+class RayCrew:
+    """Pieces of work as tasks of a cluster; see `Crew`."""
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+        self._queue = Queue(actor_options={"num_cpus": 0})
+        self._running: dict[Any, tuple[int, int]] = {}  # reference -> piece of work, attempt
+        self._attempts: dict[int, int] = {}
+
+    @property
+    def size(self) -> int:
+        """See `Crew`."""
+        return self._size or _cores()
+
+    def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
+        """See `Crew`."""
+        attempt = self._attempts[number] = self._attempts.get(number, 0) + 1
+        task = ray.remote(num_cpus=1, max_retries=0)(_tells)
+        self._running[task.remote(self._queue, number, attempt, function, arguments)] = number, attempt
+
+    def news(self) -> list[News]:
+        """See `Crew`."""
+        while True:
+            heard = self._heard(_PATIENCE)
+            ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+            if ready:
+                heard += self._heard(0.0)  # what was said before the end
+            for reference in ready:
+                number, _ = self._running.pop(reference)
+                heard.append(News(number, ended=True, error=_failure(reference)))
+            if heard:
+                return heard
+
+    def _heard(self, timeout: float) -> list[News]:
+        said = []
+        with contextlib.suppress(Empty):
+            said.append(self._queue.get(block=timeout > 0.0, timeout=timeout or None))
+            while True:
+                said.append(self._queue.get(block=False))
+        return [News(number, message) for number, attempt, message in said if self._attempts[number] == attempt]
+
+    def close(self) -> None:
+        """See `Crew`."""
+        for reference in self._running:
+            ray.cancel(reference, force=True)
+        self._queue.shutdown(force=True)
+
+
+def _tells(queue: Any, number: int, attempt: int, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """A piece of work somewhere in the cluster."""
+    function(lambda message: queue.put((number, attempt, message)), *arguments)
+
+
+def _failure(reference: Any) -> Exception | None:
+    try:
+        ray.get(reference)
+    except WorkerCrashedError:
+        return LostError("its process in the cluster was lost")
+    except RayTaskError as error:
+        return error.cause if isinstance(error.cause, Exception) else FailedRunError(str(error))
+    except RayError as error:
+        return LostError(f"the cluster lost it: {str(error).splitlines()[0]}")
+    return None

@@ -1,0 +1,65 @@
+"""The progress of a comparison: one bar for all rounds, one for every run that is under way."""
+
+__all__ = ["comparing"]
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.progress import Progress, TaskID
+
+from fedfloor.compare import Cell, Watch, tradeoff_rounds
+from fedfloor.console.terminal import ERR, columns
+
+
+@contextmanager
+def comparing(*, quiet: bool, note: str = "") -> Iterator[Watch]:
+    """Who shows a comparison on standard error; when nobody looks, only what goes wrong."""
+    shown = not quiet and ERR.is_terminal
+    if note and not quiet and not shown:
+        ERR.print(note)
+    with Progress(*columns(), console=ERR, transient=True, disable=not shown) as bar:
+        view = _View(bar, note)
+        yield Watch(view.start, view.round, lambda cell, problem: _trouble(cell, problem, quiet=quiet), view.tradeoff)
+
+
+def _trouble(cell: Cell, problem: str, *, quiet: bool) -> None:
+    if not quiet:
+        ERR.print(f"{cell.folder.name}: {problem}", soft_wrap=True)
+
+
+class _View:
+    """The bars."""
+
+    def __init__(self, bar: Progress, note: str) -> None:
+        self._bar, self._note = bar, note
+        self._all: TaskID | None = None
+        self._tradeoff: TaskID | None = None
+        self._done: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._cells: Sequence[Cell] = ()
+
+    def start(self, cells: Sequence[Cell]) -> None:
+        """All runs are known."""
+        self._cells = cells
+        total = sum(cell.scenario.rounds for cell in cells)
+        self._all = self._bar.add_task("all rounds", total=total, note=self._note)
+
+    def round(self, cell: Cell, done: int) -> None:
+        """A run has got so far."""
+        name, total = cell.folder.name, cell.scenario.rounds
+        self._done[name] = done
+        if name not in self._tasks and done < total:
+            self._tasks[name] = self._bar.add_task(f"  {cell.policy} seed {cell.scenario.seed}", total=total, note="")
+        if name in self._tasks:
+            self._bar.update(self._tasks[name], completed=done, visible=done < total)
+        if self._all is not None:
+            ended = sum(self._done.get(cell.folder.name, 0) >= cell.scenario.rounds for cell in self._cells)
+            note = f"{ended} of {len(self._cells)} runs"
+            self._bar.update(self._all, completed=sum(self._done.values()), note=note)
+
+    def tradeoff(self) -> None:
+        """One more round of the trade-off over V is simulated."""
+        if self._tradeoff is None:
+            total = tradeoff_rounds(self._cells[0].scenario)
+            self._tradeoff = self._bar.add_task("trade-off over V", total=total, note="")
+        self._bar.update(self._tradeoff, advance=1)

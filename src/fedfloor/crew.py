@@ -1,0 +1,169 @@
+"""Functions carried out by other processes, several at once, which tell what happens while they run."""
+
+__all__ = ["QUIET", "Crew", "LostError", "News", "Processes", "cores", "serve"]
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedfloor.errors import FailedRunError
+
+#: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
+QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "268435456",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+
+
+class LostError(FailedRunError):
+    """A process that ended without a word; its work can be done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What one piece of work has to say."""
+
+    number: int  #: of the work
+    message: Any = None
+    ended: bool = False
+    error: Exception | None = None  #: why it ended, if it did not end well
+
+
+class Crew(Protocol):
+    """Carries functions out, each called with `tell` and its arguments."""
+
+    @property
+    def size(self) -> int:
+        """How many pieces of work are done at once."""
+
+    def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
+        """Begin a piece of work; `function(tell, *arguments)` must be importable where it runs."""
+
+    def news(self) -> list[News]:
+        """Wait until there is some, in the order it happened for each piece of work."""
+
+    def close(self) -> None:
+        """End what still runs."""
+
+
+class Processes:
+    """A process of this machine for every piece of work; it ends at once when this one does."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._running: dict[int, tuple[Connection, subprocess.Popen[bytes]]] = {}
+
+    @property
+    def size(self) -> int:
+        """See `Crew`."""
+        return self._size
+
+    def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
+        """See `Crew`."""
+        ours, theirs = Pipe()
+        with theirs:
+            process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
+                [sys.executable, "-c", f"from fedfloor.crew import serve; serve({theirs.fileno()})"],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the process that started it
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+            )
+        self._running[number] = ours, process
+        with contextlib.suppress(BrokenPipeError):  # its end is news
+            ours.send((function, arguments))
+
+    def news(self) -> list[News]:
+        """See `Crew`."""
+        heard = []
+        ready = wait([connection for connection, _ in self._running.values()])
+        for number, (connection, process) in list(self._running.items()):
+            if connection not in ready:
+                continue
+            try:
+                found = connection.recv()
+            except (EOFError, OSError, pickle.UnpicklingError):
+                found = News(number, ended=True, error=LostError(_how_it_ended(process)))
+            else:
+                found = News(number, *found)
+            if found.ended:
+                connection.close()
+                process.wait()
+                del self._running[number]
+            heard.append(found)
+        return heard
+
+    def close(self) -> None:
+        """See `Crew`."""
+        for connection, _ in self._running.values():
+            connection.close()
+        for _, process in self._running.values():
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _environment() -> dict[str, str]:
+    """Of a process that finds the same modules as this one."""
+    path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
+    return {**os.environ, **QUIET, "PYTHONPATH": path}
+
+
+def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    code = process.returncode
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with code {code}"
+
+
+def serve(descriptor: int) -> None:
+    """Do the one piece of work that is asked for through a connection."""
+    connection = Connection(descriptor)
+    function, arguments = connection.recv()
+    threading.Thread(target=_leave_with, args=(connection,), daemon=True).start()
+    error: Exception | None = None
+    try:
+        function(lambda message: connection.send((message, False, None)), *arguments)
+    except Exception as problem:  # the other side decides what it means
+        error = _sendable(problem)
+    connection.send((None, True, error))
+
+
+def _leave_with(connection: Connection) -> None:
+    """Nobody ever says anything more: the connection ends when the other side does."""
+    with contextlib.suppress(EOFError, OSError):
+        connection.recv()
+    os._exit(1)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The same, or what can be told of it where it cannot travel."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  # our own bytes
+    except Exception:  # whatever a foreign exception does
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
