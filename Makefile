@@ -32,7 +32,7 @@ $(VENV)/.train: $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/.train
 	@echo "installing the tools for development into $(VENV) ..."
-	@$(INSTALL) '.[train,dev]'
+	@$(INSTALL) '.[train,report,ray,dev]'
 	@touch $@
 
 $(VENV)/.compiled: $(VENV)/.core

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedfloor.compare import Comparison, compare
+from fedfloor.comparing import Comparison, compare
 from fedfloor.errors import MissingExtraError, RunLogError, ScenarioError, SnapshotError
 from fedfloor.loggers import logging_to
 from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot

@@ -65,18 +65,20 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 def _cores() -> int:
     """Of the whole cluster."""
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 class _Hand:
     """A process of the cluster that does tasks."""
 
-    def __init__(self, job: Job, samples: Samples) -> None:
+    def __init__(self) -> None:
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
-        self._work = Work(job, samples)
+        self._work: Work | None = None
 
-    def do(self, task: Task, weights: Vector) -> tuple[Any, Vector, Exception | None]:
-        """One task: its answer and the vectors it filled, or why not."""
+    def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Exception | None]:
+        """One task: its answer and the vectors it filled, or why not; job and samples are the same every time."""
+        if self._work is None:
+            self._work = Work(job, samples)
         out = np.empty((task.vectors, self._work.layout.size), np.float32)
         try:
             return carry_out(self._work, task, weights, out), out, None
@@ -90,16 +92,16 @@ class Actors:
     def __init__(self, job: Job, samples: Samples, count: int | None) -> None:
         self.work = Work(job, samples)
         count = count or _cores()
-        shared = [ray.put(job), ray.put(samples)]
+        self._common = [ray.put(job), ray.put(samples)]  # told with every task: a process begun anew knows nothing
         hand = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(_Hand)
-        self._hands: list[Any] = [hand.remote(*shared) for _ in range(count)]
+        self._hands: list[Any] = [hand.remote() for _ in range(count)]
 
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
         given, doing = ray.put(weights), {}
 
         def send(hand: Any, at: int) -> None:
-            doing[hand.do.remote(tasks[at], given)] = hand, at
+            doing[hand.do.remote(*self._common, tasks[at], given)] = hand, at
 
         def receive() -> list[tuple[Any, int, tuple[Any, Vector]]]:
             ready, _ = ray.wait(list(doing), num_returns=1)

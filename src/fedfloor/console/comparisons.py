@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.progress import Progress, TaskID
 
-from fedfloor.compare import Cell, Watch, tradeoff_rounds
+from fedfloor.comparing import Cell, Watch, tradeoff_rounds
 from fedfloor.console.terminal import ERR, columns
 
 

@@ -1,0 +1,52 @@
+"""Pieces of work that the tests of crews hand out."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedfloor.errors import PolicyError
+from fedfloor.scheduling.state import Decision, RoundState
+
+Tell = Callable[[Any], None]
+
+
+class StubbornError(Exception):
+    """One that cannot travel between processes."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def count(tell: Tell, upto: int) -> None:
+    for number in range(upto):
+        tell(number)
+
+
+def fail(tell: Tell, how: str) -> None:
+    tell("begun")
+    if how == "stubborn":
+        raise StubbornError(1, 2)
+    raise ValueError(how)
+
+
+def die(tell: Tell) -> None:
+    tell("begun")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def linger(tell: Tell, note: Path) -> None:
+    note.write_text(str(os.getpid()))
+    tell("begun")
+    time.sleep(60)
+
+
+@dataclass(frozen=True, slots=True)
+class Refuses:
+    """A policy that never decides."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        raise PolicyError(f"this policy refuses round {state.index}")

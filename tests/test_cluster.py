@@ -1,0 +1,98 @@
+"""Ray: the same logs and weights as on this machine, whatever is killed; on a real cluster of two nodes."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fedfloor
+from fedfloor.errors import ScenarioError
+from tests.test_running import SMALL, assert_equal_runs, small_run
+
+pytest.importorskip("ray", reason="ray is not installed: pip install 'fedfloor[ray]'")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # ray's own
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
+QUIET = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=200_000_000)
+    cluster.add_node(num_cpus=1, object_store_memory=200_000_000)
+    yield cluster.address
+    cluster.shutdown()
+
+
+def workers_doing(what: str) -> list[int]:
+    """Processes of Ray that are at something, by the title that Ray gives them."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            title = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
+        except OSError:
+            continue
+        if title.startswith(f"ray::{what}".encode()):
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, tmp_path: Path) -> None:
+    options = ("participation.observe_every=2",)
+    small_run(tmp_path / "here", *options, rounds=4)
+    small_run(tmp_path / "there", *options, rounds=4, workers=2, engine="ray", ray_address=address)
+    assert_equal_runs(tmp_path / "here", tmp_path / "there")
+
+
+def test_a_worker_killed_in_the_middle_of_a_run_is_replaced(address: str, tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_one(event: object) -> None:
+        if not killed and (found := workers_doing("_Hand")):
+            killed.append(found[0])
+            os.kill(found[0], signal.SIGKILL)
+
+    small_run(tmp_path / "there", workers=2, engine="ray", ray_address=address, on_event=kill_one)
+    assert killed
+    small_run(tmp_path / "here")
+    assert_equal_runs(tmp_path / "here", tmp_path / "there")
+
+
+def test_a_comparison_on_a_cluster_is_the_same_and_survives_a_kill(address: str, tmp_path: Path) -> None:
+    from fedfloor.comparing import Watch
+
+    killed: list[int] = []
+    trouble: list[str] = []
+
+    def kill_one(_: object, done: int) -> None:
+        if done >= 3 and not killed and (found := workers_doing("_tells")):
+            killed.append(found[0])
+            os.kill(found[0], signal.SIGKILL)
+
+    done = fedfloor.compare(
+        "quick",
+        ["random", "round_robin"],
+        seeds=1,
+        overrides=SMALL,
+        out=tmp_path / "there",
+        engine="ray",
+        ray_address=address,
+        watch=Watch(on_round=kill_one, on_trouble=lambda _, problem: trouble.append(problem)),
+    )
+    assert killed
+    assert trouble
+    assert not done.failed
+    for policy in ("random", "round_robin"):
+        small_run(tmp_path / policy, policy=policy)
+        assert_equal_runs(tmp_path / policy, tmp_path / "there" / f"quick-{policy}-7")
+
+
+def test_an_address_where_no_cluster_answers_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"--ray-address 127.0.0.1:9: no cluster answers"):
+        small_run(tmp_path / "run", engine="ray", ray_address="127.0.0.1:9")

@@ -1,0 +1,67 @@
+"""Work in other processes: what it tells, how it fails, and that none is left behind."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedfloor.crew import LostError, News, Processes
+from tests.crew_work import count, die, fail, linger
+
+
+@pytest.fixture
+def crew() -> Iterator[Processes]:
+    made = Processes(2)
+    yield made
+    made.close()
+
+
+def all_news(crew: Processes, pieces: int) -> list[News]:
+    found: list[News] = []
+    while sum(news.ended for news in found) < pieces:
+        found += crew.news()
+    return found
+
+
+def test_each_piece_of_work_is_heard_in_order(crew: Processes) -> None:
+    crew.start(0, count, 3)
+    crew.start(1, count, 5)
+    found = all_news(crew, 2)
+    for number, upto in ((0, 3), (1, 5)):
+        assert [news.message for news in found if news.number == number and not news.ended] == list(range(upto))
+    assert all(news.error is None for news in found)
+
+
+def test_an_error_arrives_as_it_was_raised(crew: Processes) -> None:
+    crew.start(0, fail, "no luck")
+    error = all_news(crew, 1)[-1].error
+    assert isinstance(error, ValueError)
+    assert str(error) == "no luck"
+
+
+def test_an_error_that_cannot_travel_is_told_in_words(crew: Processes) -> None:
+    crew.start(0, fail, "stubborn")
+    error = all_news(crew, 1)[-1].error
+    assert str(error) == "StubbornError: 1 and 2"
+
+
+def test_a_killed_process_is_lost_work_and_does_not_disturb_others(crew: Processes) -> None:
+    crew.start(0, die)
+    crew.start(1, count, 3)
+    ended = {news.number: news.error for news in all_news(crew, 2) if news.ended}
+    assert isinstance(ended[0], LostError)
+    assert "SIGKILL" in str(ended[0])
+    assert ended[1] is None
+
+
+def test_a_process_ends_when_nobody_listens_any_more(tmp_path: Path) -> None:
+    crew = Processes(1)
+    crew.start(0, linger, tmp_path / "pid")
+    crew.news()
+    pid = int((tmp_path / "pid").read_text())
+    crew.close()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
