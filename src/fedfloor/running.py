@@ -39,7 +39,8 @@ from fedfloor.training.description import describe
 from fedfloor.training.engine import Engine, engine_for
 from fedfloor.training.holding import Holding, gather
 from fedfloor.training.samples import Samples
-from fedfloor.training.work import Job, has_device, network_of
+from fedfloor.training.trial import try_model
+from fedfloor.training.work import Job, has_device, network_of, undisturbed
 
 Ints = npt.NDArray[np.int64]
 
@@ -80,6 +81,7 @@ class TrainedRun:
         return float(np.trace(self.confusion) / self.confusion.sum())
 
 
+@undisturbed()
 def train(
     file: ScenarioFile,
     scenario: Scenario,
@@ -107,7 +109,8 @@ def train(
     fingerprint = _fingerprint(holding.samples)
     if checkpoint is not None and checkpoint.data != fingerprint:
         raise DataError(f"{folder}: was trained on other data than {holding.origin} gives now. Restore it, or run anew")
-    job = _job(scenario, device)
+    job, wanted = _job(scenario, device), scenario.participation
+    try_model(job, holding.samples, estimates=wanted.rates == "estimated", observes=wanted.observe_every > 0)
     begun = 0 if checkpoint is None else checkpoint.round
     with _engine(job, holding.samples, workers, where, ray_address) as engine:
         plant = LearningPlant(scenario, engine)
@@ -192,6 +195,7 @@ class Evaluation:
     same_data: bool  #: as the run was trained on
 
 
+@undisturbed()
 def evaluate_run(run: Path, data_folder: Path | None = None) -> Evaluation:
     """Test the model of a run's last checkpoint."""
     checkpoint = load_checkpoint(run)
