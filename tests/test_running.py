@@ -124,6 +124,17 @@ def test_a_changed_scenario_is_not_resumed(tmp_path: Path) -> None:
         small_run(tmp_path / "run")
 
 
+def test_fewer_rounds_than_have_been_run_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    small_run(folder, "participation.rates=uniform", rounds=4)
+    before = (folder / "scenario.toml").read_text()
+    with pytest.raises(RunLogError, match=r"has run 4 rounds already, rounds is 2\. Ask for at least 4 with --rounds"):
+        small_run(folder, "participation.rates=uniform", rounds=2, resume=True)
+    assert (folder / "scenario.toml").read_text() == before
+    assert len(small_run(folder, "participation.rates=uniform", rounds=4, resume=True).records) == 4
+    assert len(small_run(folder, "participation.rates=uniform", rounds=5, resume=True).records) == 5
+
+
 def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
     small_run(tmp_path / "run", rounds=2)
     folder = tmp_path / "run" / "checkpoint"

@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,17 +182,14 @@ def carry_out_training(
 def evaluate(
     run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None
 ) -> dict[str, Any]:
-    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is copied there."""
+    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there."""
     try:
         from fedfloor.running import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    found = evaluate_run(Path(run), Path(data_dir) if data_dir is not None else None)
-    if export is not None:
-        try:
-            shutil.copyfile(found.weights, export)
-        except OSError as error:
-            raise RunLogError(f"{export}: cannot be written: {error.strerror}. Name another place") from None
+    found = evaluate_run(
+        Path(run), Path(data_dir) if data_dir is not None else None, Path(export) if export is not None else None
+    )
     return {
         "run": str(run),
         "rounds": found.round,
