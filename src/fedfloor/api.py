@@ -228,7 +228,8 @@ def carry_out(
     try:
         for record in run_rounds(driver, prepared.scheduler, plant.rounds):
             entry = round_record(record, str(prepared.policy))
-            timing = {"round": entry["round"], "solve_s": record.solve_time, "train_s": None, "evaluate_s": None}
+            untrained = dict.fromkeys(("estimate_s", "train_s", "evaluate_s"))
+            timing = {"round": entry["round"], "solve_s": record.solve_time, **untrained}
             records.append(entry)
             timings.append(timing)
             if log is not None:

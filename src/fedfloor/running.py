@@ -58,10 +58,11 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a run tells while it goes: floors that begin to train, or a round that has ended."""
+    """What a run tells while it goes: floors that begin to train, a round that has ended, rates being estimated."""
 
     training: tuple[str, ...] = ()
     record: Mapping[str, Any] | None = None
+    estimating: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +119,7 @@ def train(
     with _engine(job, samples, workers, where, ray_address) as engine:
         plant = LearningPlant(scenario, engine)
         plant.on_training = lambda names: on_event(Event(training=tuple(names)))
+        plant.on_estimating = lambda: on_event(Event(estimating=True))
         clock = 0.0
         if checkpoint is not None:
             restore(plant, checkpoint)
@@ -290,6 +292,7 @@ def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
     return {
         "round": record.state.index,
         "solve_s": record.solve_time,
+        "estimate_s": plant.timing.estimate,
         "train_s": plant.timing.train,
         "evaluate_s": plant.timing.evaluate,
     }
