@@ -17,6 +17,7 @@ __all__ = [
     "round_to_plan",
     "run",
     "run_folders",
+    "shortage",
     "simulate",
 ]
 
@@ -215,6 +216,21 @@ def holding(
 
     plant = load(scenario, overrides, seed=seed)
     return gather(plant, Path(data_dir) if data_dir is not None else None).table()
+
+
+def shortage(scenario: Scenario, data_dir: str | Path | None = None) -> dict[str, Any]:
+    """Devices that will hold fewer samples than they ask for; `devices` is None if the data was not looked at."""
+    from fedfloor.training.holding import shortage_of  # noqa: PLC0415  # readers of data files wait until needed
+
+    found = shortage_of(scenario, Path(data_dir) if data_dir is not None else None)
+    held = dict(found.devices)
+    short = [
+        {"floor": floor.name, "name": device.name, "asked": device.samples, "held": held[device.name]}
+        for floor in scenario.floors
+        for device in floor.devices
+        if device.name in held
+    ]
+    return {"origin": found.origin, "reason": found.reason, "devices": None if found.reason is not None else short}
 
 
 def carry_out(
