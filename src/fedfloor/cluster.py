@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fedfloor.crew import QUIET, LostError, News
 from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
-from fedfloor.training.engine import Engine, Task, carry_out, in_order
+from fedfloor.training.engine import Engine, Failure, Task, carry_out, in_order, packed_failure, unpacked_failure
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, Work
 
@@ -75,13 +75,13 @@ class _Hand:
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
         self._work = Work(job, samples)
 
-    def do(self, task: Task, weights: Vector) -> tuple[Any, Vector, Exception | None]:
+    def do(self, task: Task, weights: Vector) -> tuple[Any, Vector, Failure | None]:
         """One task: its answer and the vectors it filled, or why not."""
         out = np.empty((task.vectors, self._work.layout.size), np.float32)
         try:
             return carry_out(self._work, task, weights, out), out, None
         except Exception as error:  # the other side decides what it means
-            return None, out[:0], error
+            return None, out[:0], packed_failure(error)
 
 
 class Actors:
@@ -115,12 +115,12 @@ class Actors:
 
 def _answer(reference: Any) -> tuple[Any, Vector]:
     try:
-        answer, vectors, error = ray.get(reference)
+        answer, vectors, failure = ray.get(reference)
     except RayActorError as lost:
         problem = f"a training process of the cluster was lost {_ATTEMPTS} times: {str(lost).splitlines()[0]}"
         raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
-    if error is not None:
-        raise error
+    if failure is not None:
+        raise unpacked_failure(failure)
     return answer, vectors
 
 

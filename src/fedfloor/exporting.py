@@ -14,7 +14,7 @@ import numpy.typing as npt
 from safetensors.numpy import save
 
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.runlog import CHECKPOINT, ROUNDS, SCENARIO, TIMINGS
+from fedfloor.runlog import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, TIMINGS
 from fedfloor.scenario.file import Model
 
 Floats = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
 def refuse_export(path: Path, run: Path) -> None:
     """Leave alone what is no plain file, and what the run itself is made of."""
     target, folder = Path(os.path.realpath(path)), Path(os.path.realpath(run))
-    own = [*(folder / CHECKPOINT).glob("*"), *(folder / name for name in (SCENARIO, ROUNDS, TIMINGS))]
+    own = [*(folder / CHECKPOINT).glob("*"), *(folder / name for name in (SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS))]
     try:
         found = target.stat() if target.parent.is_dir() else None
         if found is None:
