@@ -1,5 +1,6 @@
 """Networks that users might bring, good and bad."""
 
+import torch
 from torch import Tensor, nn
 
 
@@ -88,3 +89,94 @@ def half_frozen() -> nn.Module:
 
 def by_rows() -> nn.Module:
     return nn.Sequential(nn.Linear(28, 4), nn.ReLU(), nn.Flatten(), nn.Linear(112, 10))
+
+
+def _dense() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.Tanh(), nn.Linear(16, 10))
+
+
+def all_frozen() -> nn.Module:
+    return _dense().requires_grad_(False)
+
+
+def double_precision() -> nn.Module:
+    return _dense().double()
+
+
+def changes_in_place() -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 16), nn.Sigmoid(), nn.LeakyReLU(0.1, inplace=True), nn.Linear(16, 10)
+    )
+
+
+def raises_forward() -> nn.Module:
+    """Only on data: tensors without any, which shapes are inferred on, pass."""
+
+    def hook(_: nn.Module, __: object, out: Tensor) -> None:
+        if out.device.type != "meta":
+            raise LookupError("the press is not heated")
+
+    network = _dense()
+    network[1].register_forward_hook(hook)
+    return network
+
+
+def raises_on_shapes() -> nn.Module:
+    def hook(_: nn.Module, __: object, out: Tensor) -> None:
+        raise LookupError(f"no shelf for {tuple(out.shape)}")
+
+    network = _dense()
+    network[1].register_forward_hook(hook)
+    return network
+
+
+def raises_backward() -> nn.Module:
+    def hook(_: Tensor) -> None:
+        raise LookupError("the way back is closed")
+
+    network = _dense()
+    weight = network[1].weight
+    assert isinstance(weight, Tensor)
+    weight.register_hook(hook)  # type: ignore[no-untyped-call]
+    return network
+
+
+def takes_no_single_gradients() -> nn.Module:
+    """Trains and tests well, but `vmap` cannot write many samples into one tensor."""
+
+    def hook(_: nn.Module, __: object, out: Tensor) -> Tensor:
+        return torch.zeros(out.shape, device=out.device).add_(out)
+
+    network = _dense()
+    network[1].register_forward_hook(hook)
+    return network
+
+
+def raises_late() -> nn.Module:
+    """Well in the first passes that are trained, as those of a trial."""
+    passes = 0
+
+    def hook(module: nn.Module, _: object, out: Tensor) -> None:
+        nonlocal passes
+        passes += module.training and out.device.type != "meta"
+        if passes > 3:
+            raise SystemExit("worn out")
+
+    network = _dense()
+    network[1].register_forward_hook(hook)
+    return network
+
+
+def not_finite() -> nn.Module:
+    network = _dense()
+    weight = network[3].weight
+    assert isinstance(weight, Tensor)
+    with torch.no_grad():
+        weight[2, 3] = float("nan")
+    return network
+
+
+def scores_are_not_finite() -> nn.Module:
+    network = _dense()
+    network[3].register_forward_hook(lambda _, __, out: out / 0.0)
+    return network

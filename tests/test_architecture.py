@@ -14,7 +14,7 @@ SOURCE = Path(fedfloor.__file__).parent
 ORDER = [
     "errors", "crew", "references", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
     "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
-    "checkpoint", "bounds", "running", "loggers", "planning", "tradeoff", "preparing", "comparing",
+    "checkpoint", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing", "comparing",
     "deploy", "report", "api", "console", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Table
+from tests.test_sources import write_svhn
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 COMMANDS = ["list", "init", "schema", "check", "profile", "simulate"]
@@ -52,6 +53,34 @@ def test_check_prints_the_headline_figures(fedfloor_command: Command) -> None:
         assert part in text
     figures = json.loads(fedfloor_command("check", "paper-cifar10", "--format", "json").stdout)["figures"]
     assert figures["parameters"] == 9225610
+
+
+def test_check_tells_of_classes_that_run_out_where_the_data_is_here(
+    fedfloor_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FEDFLOOR_DATA", str(tmp_path))
+    arguments = ("check", "paper-svhn")
+    missing = json.loads(fedfloor_command(*arguments, "--format", "json").stdout)["shortage"]
+    assert missing["devices"] is None
+    assert missing["reason"].startswith("svhn: no train_32x32.mat")
+    (line,) = [text for text in fedfloor_command(*arguments).stdout.splitlines() if "not looked at" in text]
+    assert line.startswith("Whether classes run out was not looked at: svhn: no train_32x32.mat")
+    write_svhn(tmp_path, [float(label) for label in range(1, 11)] * 60)
+    found = json.loads(fedfloor_command(*arguments, "--format", "json").stdout)["shortage"]
+    assert (found["origin"], found["reason"]) == (str(tmp_path), None)
+    assert all(0 < device["held"] < device["asked"] for device in found["devices"])
+    assert 0 < sum(device["held"] for device in found["devices"]) <= 600
+    assert "hold fewer samples than they ask for" in " ".join(fedfloor_command(*arguments).stdout.split())
+    (tmp_path / "train_32x32.mat").write_bytes(b"torn")
+    assert "train_32x32.mat: cannot be read" in fedfloor_command(*arguments).stdout
+    named = fedfloor_command(*arguments, "--data-dir", str(tmp_path))
+    assert (named.returncode, "train_32x32.mat: cannot be read" in named.stderr) == (2, True)
+
+
+def test_check_tells_of_devices_that_hold_less(fedfloor_command: Command) -> None:
+    more = ("--set", "floors.1.devices.0.samples=2000", "--format", "json")
+    assert json.loads(fedfloor_command("check", "quick", *more).stdout)["shortage"]["devices"]
+    assert json.loads(fedfloor_command("check", "quick", *more[2:]).stdout)["shortage"]["devices"] == []
 
 
 def test_profile_shows_layers_and_cuts(fedfloor_command: Command) -> None:

@@ -1,15 +1,26 @@
 """The same result for any number of processes, and what happens when one of them ends."""
 
 import os
+import pickle
+import re
 import signal
 from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
-from fedfloor.errors import FailedRunError
+from fedfloor.errors import FailedRunError, ModelError
 from fedfloor.scenario.file import Model
-from fedfloor.training.engine import Engine, Processes, Task, engine_for, train_devices
+from fedfloor.training.engine import (
+    Engine,
+    Processes,
+    Task,
+    engine_for,
+    packed_failure,
+    train_devices,
+    unpacked_failure,
+)
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, Work
 
@@ -154,6 +165,47 @@ def test_what_fails_in_a_process_fails_here() -> None:
         list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
 
 
+class _StubbornError(Exception):
+    """Cannot be made anew from its message, or not even be sent."""
+
+    def __init__(self, code: int, *, holds: Any = None) -> None:
+        super().__init__(f"valve {code} is stuck")
+        self.holds = holds
+
+
+@pytest.mark.parametrize("holds", [None, lambda: None], ids=["cannot be unpickled", "cannot be pickled"])
+def test_an_exception_that_cannot_travel_is_told_of(holds: Any) -> None:
+    def fail(code: int) -> None:
+        raise _StubbornError(code, holds=holds)
+
+    try:
+        fail(7)
+    except _StubbornError as error:
+        failure = pickle.loads(pickle.dumps(packed_failure(error)))
+    found = unpacked_failure(failure)
+    assert isinstance(found, FailedRunError)
+    assert re.search(r"_StubbornError: valve 7 is stuck \(.*test_engine\.py, line \d+\)$", str(found))
+
+
+def broken_in_a_process() -> nn.Module:
+    """Cannot be made where a variable of the worker processes is set."""
+    if os.environ.get("OMP_WAIT_POLICY") == "passive":
+        raise _StubbornError(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
+def test_what_fails_when_a_process_begins_fails_here() -> None:
+    model = Model(name="tests.test_engine:broken_in_a_process", input=(1, 28, 28))
+    with pytest.raises(ModelError, match="_StubbornError: valve 3 is stuck"), engine_for(job(model), samples(), 2):
+        pass
+
+
+def test_a_failure_in_a_process_says_where() -> None:
+    with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError) as caught:
+        list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
+    assert re.search(r"in a training process: IndexError: .*\.py, line \d+", caught.value.__notes__[0])
+
+
 def test_frozen_weights_stay_and_count_nowhere() -> None:
     work = Work(job(Model(name="tests.networks:half_frozen", input=(1, 28, 28))), samples())
     assert work.stacks == 1
@@ -173,7 +225,10 @@ def test_counters_of_batch_norm_are_not_learnt() -> None:
     assert Work(job(CNN), samples()).layout.learnt.all()
 
 
+STACKED = (("logistic", True), ("half_frozen", False), ("by_rows", False), ("raises_backward", False))
+
+
 def test_only_plain_dense_networks_are_stacked() -> None:
-    for name, stacked in (("logistic", True), ("half_frozen", False), ("by_rows", False)):
+    for name, stacked in STACKED:
         work = Work(job(Model(name=f"tests.networks:{name}", input=(1, 28, 28))), samples())
         assert (work.stacks > 1) == stacked, name

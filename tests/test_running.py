@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 
 import fedfloor
 from fedfloor.checkpoint import load_checkpoint
+from fedfloor.console import training_note
 from fedfloor.errors import DataError, RunLogError
 
 #: a small run on the embedded data: 6 floors, 18 devices with few samples
@@ -122,6 +124,28 @@ def test_a_changed_scenario_is_not_resumed(tmp_path: Path) -> None:
         small_run(tmp_path / "run", policy="round_robin", resume=True)
     with pytest.raises(RunLogError, match="is not empty"):
         small_run(tmp_path / "run")
+
+
+def test_fewer_rounds_than_have_been_run_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    small_run(folder, "participation.rates=uniform", rounds=4)
+    before = (folder / "scenario.toml").read_text()
+    with pytest.raises(RunLogError, match=r"has run 4 rounds already, rounds is 2\. Ask for at least 4 with --rounds"):
+        small_run(folder, "participation.rates=uniform", rounds=2, resume=True)
+    assert (folder / "scenario.toml").read_text() == before
+    assert len(small_run(folder, "participation.rates=uniform", rounds=4, resume=True).records) == 4
+    assert len(small_run(folder, "participation.rates=uniform", rounds=5, resume=True).records) == 5
+
+
+def test_estimates_are_timed_and_told_of() -> None:
+    events: list[Any] = []
+    done = small_run(None, rounds=4, on_event=events.append)
+    assert [entry["estimate_s"] is not None for entry in done.timings] == [True, False, False, True]
+    assert [event.estimating for event in events] == [True, *[False] * 6, True, False, False]
+    notes: list[str] = []
+    show = training_note(SimpleNamespace(update=lambda *_, note, **__: notes.append(note)), 0)  # type: ignore[arg-type]
+    show(events[0])
+    assert notes == ["clock 0 s  estimating rates"]
 
 
 def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:

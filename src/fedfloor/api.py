@@ -17,11 +17,11 @@ __all__ = [
     "round_to_plan",
     "run",
     "run_folders",
+    "shortage",
     "simulate",
 ]
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,17 +183,14 @@ def carry_out_training(
 def evaluate(
     run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None
 ) -> dict[str, Any]:
-    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is copied there."""
+    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there."""
     try:
         from fedfloor.running import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    found = evaluate_run(Path(run), Path(data_dir) if data_dir is not None else None)
-    if export is not None:
-        try:
-            shutil.copyfile(found.weights, export)
-        except OSError as error:
-            raise RunLogError(f"{export}: cannot be written: {error.strerror}. Name another place") from None
+    found = evaluate_run(
+        Path(run), Path(data_dir) if data_dir is not None else None, Path(export) if export is not None else None
+    )
     return {
         "run": str(run),
         "rounds": found.round,
@@ -221,6 +218,21 @@ def holding(
     return gather(plant, Path(data_dir) if data_dir is not None else None).table()
 
 
+def shortage(scenario: Scenario, data_dir: str | Path | None = None) -> dict[str, Any]:
+    """Devices that will hold fewer samples than they ask for; `devices` is None if the data was not looked at."""
+    from fedfloor.training.holding import shortage_of  # noqa: PLC0415  # readers of data files wait until needed
+
+    found = shortage_of(scenario, Path(data_dir) if data_dir is not None else None)
+    held = dict(found.devices)
+    short = [
+        {"floor": floor.name, "name": device.name, "asked": device.samples, "held": held[device.name]}
+        for floor in scenario.floors
+        for device in floor.devices
+        if device.name in held
+    ]
+    return {"origin": found.origin, "reason": found.reason, "devices": None if found.reason is not None else short}
+
+
 def carry_out(
     prepared: Prepared, folder: Path | None, *, on_round: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> Run:
@@ -232,7 +244,8 @@ def carry_out(
     try:
         for record in run_rounds(driver, prepared.scheduler, plant.rounds):
             entry = round_record(record, str(prepared.policy))
-            timing = {"round": entry["round"], "solve_s": record.solve_time, "train_s": None, "evaluate_s": None}
+            untrained = dict.fromkeys(("estimate_s", "train_s", "evaluate_s"))
+            timing = {"round": entry["round"], "solve_s": record.solve_time, **untrained}
             records.append(entry)
             timings.append(timing)
             if log is not None:

@@ -4,11 +4,11 @@ The weights are written first under a name of their own, then the state that nam
 in a single step: whenever the process is killed, one whole checkpoint is there.
 """
 
-__all__ = ["Checkpoint", "load_checkpoint", "restore", "save_checkpoint"]
+__all__ = ["Checkpoint", "load_checkpoint", "restore", "save_checkpoint", "scaled_as"]
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.learning import LearningPlant
 from fedfloor.participation import GradientFigures
 from fedfloor.runlog import CHECKPOINT
+from fedfloor.training.samples import Samples
 
 _STATE = "state.json"
 _VERSION = 1
@@ -41,13 +42,14 @@ class Checkpoint:
 def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str) -> None:
     """Write a run's checkpoint and remove the one before."""
     folder, name = run / CHECKPOINT, _weights_name(plant.index)
-    figures = plant.figures
+    figures, samples = plant.figures, plant.engine.work.samples
     state = {
         "version": _VERSION,
         "round": plant.index,
         "clock_s": clock,
         "data": data,
         "weights": name,
+        "inputs": {"mean": samples.mean.tolist(), "deviation": samples.deviation.tolist()},
         "queue": plant.simulated.queue.tolist(),
         "target_rate": plant.simulated.target_rate.tolist(),
         "last_loss": [None if np.isnan(loss) else loss for loss in plant.last_loss.tolist()],
@@ -106,6 +108,22 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise RunLogError(f"{path}: is damaged: {error}. Restore it, or run anew in another folder") from None
+
+
+def scaled_as(samples: Samples, checkpoint: Checkpoint | None) -> Samples:
+    """Samples that are scaled as those the checkpoint was trained on; older checkpoints do not say how."""
+    inputs = None if checkpoint is None else checkpoint.state.get("inputs")
+    if checkpoint is None or inputs is None:
+        return samples
+    try:
+        mean, deviation = np.array(inputs["mean"], float), np.array(inputs["deviation"], float)
+        if mean.shape != samples.mean.shape or not np.isfinite(mean).all():
+            raise ValueError(f"inputs.mean must be {samples.mean.size} numbers, one per channel")
+        if deviation.shape != mean.shape or not np.all((deviation > 0.0) & np.isfinite(deviation)):
+            raise ValueError(f"inputs.deviation must be {samples.mean.size} numbers > 0, one per channel")
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunLogError(f"{checkpoint.path.parent}: does not fit the scenario: {error}. Run anew") from None
+    return replace(samples, mean=mean, deviation=deviation)
 
 
 def restore(plant: LearningPlant, checkpoint: Checkpoint) -> None:

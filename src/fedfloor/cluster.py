@@ -5,6 +5,7 @@ __all__ = ["Actors", "RayCrew", "actors_for", "connected"]
 import contextlib
 import logging
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from fedfloor.crew import QUIET, LostError, News
 from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
-from fedfloor.training.engine import Engine, Task, carry_out, in_order
+from fedfloor.training.engine import Engine, Failure, Task, carry_out, in_order, packed_failure, unpacked_failure
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, Work
 
@@ -47,6 +48,7 @@ def connected(address: str | None = None) -> Iterator[None]:
         "logging_level": logging.ERROR,
         "log_to_driver": False,
     }
+    _see_that_it_answers(address)
     try:
         if address is None:
             ray.init(address="local", include_dashboard=False, **common)
@@ -54,13 +56,29 @@ def connected(address: str | None = None) -> Iterator[None]:
             ray.init(address=address, **common)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ScenarioError(
-            f"--ray-address {address or 'local'}: no cluster answers: {reason}. Start one with `ray start --head`"
-        ) from None
+        raise _unanswered(address or "local", reason) from None
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _see_that_it_answers(address: str | None) -> None:
+    """Ray itself would try for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if address is None or address in ("auto", "local"):
+        return
+    if not (colon and port.isdigit()):
+        raise ScenarioError(f"--ray-address: must be HOST:PORT, got '{address}'")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
+    except (OSError, OverflowError) as error:
+        raise _unanswered(address, str(error)) from None
+
+
+def _unanswered(address: str, reason: str) -> ScenarioError:
+    problem = f"--ray-address {address}: no cluster answers: {reason}"
+    return ScenarioError(f"{problem}. Start one with `ray start --head`, or leave the address out")
 
 
 def _cores() -> int:
@@ -75,7 +93,7 @@ class _Hand:
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
         self._work: Work | None = None
 
-    def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Exception | None]:
+    def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Failure | None]:
         """One task: its answer and the vectors it filled, or why not; job and samples are the same every time."""
         if self._work is None:
             self._work = Work(job, samples)
@@ -83,7 +101,7 @@ class _Hand:
         try:
             return carry_out(self._work, task, weights, out), out, None
         except Exception as error:  # the other side decides what it means
-            return None, out[:0], error
+            return None, out[:0], packed_failure(error)
 
 
 class Actors:
@@ -117,12 +135,12 @@ class Actors:
 
 def _answer(reference: Any) -> tuple[Any, Vector]:
     try:
-        answer, vectors, error = ray.get(reference)
+        answer, vectors, failure = ray.get(reference)
     except RayActorError as lost:
         problem = f"a training process of the cluster was lost {_ATTEMPTS} times: {str(lost).splitlines()[0]}"
         raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
-    if error is not None:
-        raise error
+    if failure is not None:
+        raise unpacked_failure(failure)
     return answer, vectors
 
 

@@ -36,6 +36,7 @@ class Timing:
 
     train: float = 0.0
     evaluate: float | None = None
+    estimate: float | None = None  #: of the rates
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +52,7 @@ class LearningPlant:
     bound: Floats | None = None  #: (M,) Phi_m of the last estimate
     timing: Timing = field(default_factory=Timing)
     on_training: Callable[[Sequence[str]], None] = lambda _: None  #: told which floors train
+    on_estimating: Callable[[], None] = lambda: None  #: told when an estimate of the rates begins
     batch: Ints = field(init=False)  #: (N,) D~_n
     floor: Ints = field(init=False)  #: (N,) floor of every device
     gradient_square: float | None = None  #: squared norm of the mean gradient at the last estimate
@@ -76,7 +78,10 @@ class LearningPlant:
         self.timing = Timing()
         wanted = self.scenario.participation
         if wanted.rates == "estimated" and self.index % wanted.estimate_every == 0:
+            begun = time.perf_counter()
+            self.on_estimating()
             self._estimate()
+            self.timing.estimate = time.perf_counter() - begun
         return dataclasses.replace(self.simulated.observe(), last_loss=self.last_loss)
 
     def execute(self, decision: Decision) -> Outcome:

@@ -1,6 +1,6 @@
 """What a user brings along: `package.module:name` -> the object."""
 
-__all__ = ["find_reference", "where_raised"]
+__all__ = ["find_reference", "is_users", "where_raised"]
 
 import importlib
 import sys
@@ -30,6 +30,11 @@ def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any
 
 def _is_library(file: str) -> bool:
     return file.startswith(("<", str(Path(__file__).parent), sys.prefix, sys.base_prefix)) or "site-packages" in file
+
+
+def is_users(error: BaseException) -> bool:
+    """Whether an exception passed a line of the user's own."""
+    return any(not _is_library(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def where_raised(error: BaseException) -> str:

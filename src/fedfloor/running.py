@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.bounds import Bound, bounds_of
-from fedfloor.checkpoint import load_checkpoint, restore, save_checkpoint
+from fedfloor.checkpoint import Checkpoint, load_checkpoint, restore, save_checkpoint, scaled_as
 from fedfloor.crew import cores
 from fedfloor.errors import DataError, ModelError, RunLogError
+from fedfloor.exporting import export_model, facts_of, refuse_export
 from fedfloor.learning import LearningPlant
 from fedfloor.rounds import RoundRecord, run_rounds
 from fedfloor.runlog import (
@@ -39,7 +40,8 @@ from fedfloor.training.description import describe
 from fedfloor.training.engine import Engine, engine_for
 from fedfloor.training.holding import Holding, gather
 from fedfloor.training.samples import Samples
-from fedfloor.training.work import Job, has_device, network_of
+from fedfloor.training.trial import try_model
+from fedfloor.training.work import Job, has_device, network_of, undisturbed
 
 Ints = npt.NDArray[np.int64]
 
@@ -56,10 +58,11 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a run tells while it goes: floors that begin to train, or a round that has ended."""
+    """What a run tells while it goes: floors that begin to train, a round that has ended, rates being estimated."""
 
     training: tuple[str, ...] = ()
     record: Mapping[str, Any] | None = None
+    estimating: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +83,7 @@ class TrainedRun:
         return float(np.trace(self.confusion) / self.confusion.sum())
 
 
+@undisturbed()
 def train(
     file: ScenarioFile,
     scenario: Scenario,
@@ -104,14 +108,18 @@ def train(
     if resume and folder is not None and (folder / SCENARIO).exists():
         refuse_changes(folder, scenario_toml)
         checkpoint = load_checkpoint(folder)
+        _refuse_fewer(folder, checkpoint, scenario.rounds)
     fingerprint = _fingerprint(holding.samples)
     if checkpoint is not None and checkpoint.data != fingerprint:
         raise DataError(f"{folder}: was trained on other data than {holding.origin} gives now. Restore it, or run anew")
-    job = _job(scenario, device)
+    job, samples = _job(scenario, device), scaled_as(holding.samples, checkpoint)
+    wanted = scenario.participation
+    try_model(job, samples, estimates=wanted.rates == "estimated", observes=wanted.observe_every > 0)
     begun = 0 if checkpoint is None else checkpoint.round
-    with _engine(job, holding.samples, workers, where, ray_address) as engine:
+    with _engine(job, samples, workers, where, ray_address) as engine:
         plant = LearningPlant(scenario, engine)
         plant.on_training = lambda names: on_event(Event(training=tuple(names)))
+        plant.on_estimating = lambda: on_event(Event(estimating=True))
         clock = 0.0
         if checkpoint is not None:
             restore(plant, checkpoint)
@@ -192,16 +200,22 @@ class Evaluation:
     same_data: bool  #: as the run was trained on
 
 
-def evaluate_run(run: Path, data_folder: Path | None = None) -> Evaluation:
-    """Test the model of a run's last checkpoint."""
+@undisturbed()
+def evaluate_run(run: Path, data_folder: Path | None = None, export: Path | None = None) -> Evaluation:
+    """Test the model of a run's last checkpoint, with inputs scaled as in training, and write it to a file if asked."""
+    if export is not None:
+        refuse_export(export, run)
     checkpoint = load_checkpoint(run)
     if checkpoint is None:
         raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
     holding = gather(scenario_of(run), data_folder)
-    with engine_for(_job(holding.scenario, "cpu"), holding.samples, 1) as engine:
+    samples = scaled_as(holding.samples, checkpoint)
+    with engine_for(_job(holding.scenario, "cpu"), samples, 1) as engine:
         plant = LearningPlant(holding.scenario, engine)
         restore(plant, checkpoint)
         confusion, loss = plant.evaluate()
+    if export is not None:
+        export_model(export, checkpoint.weights, facts_of(holding.scenario.model, samples.mean, samples.deviation))
     same = checkpoint.data == _fingerprint(holding.samples)
     return Evaluation(confusion, loss, checkpoint.round, checkpoint.path, holding.origin, same)
 
@@ -278,6 +292,7 @@ def _timing(record: RoundRecord, plant: LearningPlant) -> dict[str, Any]:
     return {
         "round": record.state.index,
         "solve_s": record.solve_time,
+        "estimate_s": plant.timing.estimate,
         "train_s": plant.timing.train,
         "evaluate_s": plant.timing.evaluate,
     }
@@ -295,3 +310,10 @@ def _fingerprint(samples: Samples) -> str:
     for array in (samples.images, samples.labels, samples.first, samples.test_images, samples.test_labels):
         total = zlib.crc32(np.ascontiguousarray(array).data, total)
     return f"{samples.labels.size}-{total:08x}"
+
+
+def _refuse_fewer(folder: Path, checkpoint: Checkpoint | None, rounds: int) -> None:
+    """What has been run stays: a run cannot go on to a round that lies behind it."""
+    if checkpoint is not None and rounds < checkpoint.round:
+        advice = f"Ask for at least {checkpoint.round} with --rounds, or run anew in another folder"
+        raise RunLogError(f"{folder}: has run {checkpoint.round} rounds already, rounds is {rounds}. {advice}")

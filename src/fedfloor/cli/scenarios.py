@@ -9,6 +9,7 @@ import typer
 
 from fedfloor.cli.options import (
     CostModel,
+    DataDirOption,
     Format,
     FormatOption,
     ProfileFormat,
@@ -73,7 +74,11 @@ def schema() -> None:
 
 @app.command()
 def check(
-    scenario: ScenarioArgument, overrides: SetOption = None, seed: SeedOption = None, form: FormatOption = Format.TABLE
+    scenario: ScenarioArgument,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    data_dir: DataDirOption = None,
+    form: FormatOption = Format.TABLE,
 ) -> None:
     """Validate a scenario and show what it resolves to.
 
@@ -81,7 +86,7 @@ def check(
     """
     from dataclasses import asdict
 
-    from fedfloor.api import holding, load
+    from fedfloor.api import load, shortage
     from fedfloor.console import print_check, print_json, print_short
     from fedfloor.costs.headline import headline
     from fedfloor.scheduling.registry import PolicySpec, make_policy
@@ -90,13 +95,12 @@ def check(
     plant = load(scenario, overrides or (), seed=seed)
     climate_of(plant)  # reads the traces, so that their mistakes show here
     make_policy(PolicySpec(plant.policy.name, tuple(plant.policy.settings.items())))
-    figures = headline(plant)
+    figures, short = headline(plant), shortage(plant, data_dir)
     if form is Format.JSON:
-        print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(figures)})
+        print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(figures), "shortage": short})
     else:
         print_check(plant, figures)
-        if plant.data.name == "fashion-mnist":  # the others may be large files, or not here
-            print_short(holding(scenario, overrides or (), seed=seed))
+        print_short(short)
 
 
 @app.command()

@@ -78,7 +78,10 @@ def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
 
 
 def print_short(found: Mapping[str, Any]) -> None:
-    """Devices that get fewer samples than they ask for, if there are any."""
+    """Devices that get fewer samples than they ask for, if there are any, or why nobody looked."""
+    if found["devices"] is None:
+        OUT.print(f"Whether classes run out was not looked at: {found['reason']}.", soft_wrap=True)
+        return
     short = [device for device in found["devices"] if device["held"] < device["asked"]]
     if short:
         first = f"{short[0]['name']} gets {short[0]['held']} of {short[0]['asked']}"

@@ -147,6 +147,7 @@ def training_note(bar: Progress, task: TaskID) -> Callable[[Any], None]:
                 shown["accuracy"] = f"accuracy {entry['accuracy']:.1%}"
             advance = entry["round"] + 1
         busy = f"training {', '.join(event.training)}" if event.training else ""
+        busy = "estimating rates" if event.estimating else busy
         note = "  ".join(filter(None, (shown["clock"], shown["accuracy"], shown["loss"], busy)))
         if advance:
             bar.update(task, completed=advance, note=note)

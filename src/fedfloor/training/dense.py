@@ -24,6 +24,8 @@ _ACTIVATIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
     nn.Tanh: lambda out: 1.0 - out * out,
 }
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")  #: no public way to ask
+
 
 def is_dense(network: nn.Module) -> bool:
     """Whether a network is a flatten, then plain linear layers with simple activations between them, all trained."""
@@ -35,17 +37,18 @@ def is_dense(network: nn.Module) -> bool:
     trained = all(
         parameter.requires_grad and parameter.dtype == torch.float32 for parameter in network.parameters()
     ) and not list(network.buffers())
+    trained = trained and not any(_is_watched(part) for part in (*network.modules(), *network.parameters()))
     return type(first) is nn.Flatten and alternate and trained and bool(modules) and _is_plain(modules[-1])
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """A linear layer that is nothing more: no hooks, no weights computed from others."""
-    hooks = (*module._forward_hooks, *module._forward_pre_hooks)  # noqa: SLF001  # there is no public way to ask
-    return (
-        type(module) is nn.Linear
-        and {name for name, _ in module.named_parameters()} <= {"weight", "bias"}
-        and not hooks
-    )
+    """A linear layer that is nothing more: no weights computed from others."""
+    return type(module) is nn.Linear and {name for name, _ in module.named_parameters()} <= {"weight", "bias"}
+
+
+def _is_watched(part: object) -> bool:
+    """Whether a module or a weight has hooks or a forward of its own, which a stack would pass by."""
+    return any(getattr(part, name, None) for name in _HOOKS) or "forward" in vars(part)
 
 
 class DenseStack:

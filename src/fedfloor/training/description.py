@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedfloor.errors import ModelError
+from fedfloor.references import is_users, where_raised
 from fedfloor.scenario.file import Costs, Model
 from fedfloor.scenario.layers import Attachment, LayerKind, LayerSpec
 from fedfloor.training.models import build_model
@@ -118,6 +119,8 @@ def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
     try:
         result = functional_call(module, _without_data(module), (value,))
     except Exception as error:
+        if is_users(error):  # a hook, or a forward that was put in place of the module's
+            raise ModelError(f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Mend it") from error
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
         raise ModelError(f"{label}: {problem}: {reason}. Mend its sizes") from None

@@ -4,10 +4,23 @@ Tasks are handed out in order and their results are taken in order, and no task 
 the same to the last bit for any number of processes.
 """
 
-__all__ = ["Engine", "Local", "Processes", "Task", "carry_out", "engine_for", "in_order", "train_devices"]
+__all__ = [
+    "Engine",
+    "Failure",
+    "Local",
+    "Processes",
+    "Task",
+    "carry_out",
+    "engine_for",
+    "in_order",
+    "packed_failure",
+    "train_devices",
+    "unpacked_failure",
+]
 
 import contextlib
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +34,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.crew import QUIET
-from fedfloor.errors import FailedRunError
+from fedfloor.errors import FailedRunError, FedfloorError, ModelError
+from fedfloor.references import where_raised
 from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import Place, release, shared
-from fedfloor.training.work import Job, Work
+from fedfloor.training.work import Job, Work, is_short_of_memory
 
 Ints = npt.NDArray[np.int64]
 Vector = npt.NDArray[np.float32]
@@ -33,6 +47,17 @@ R = TypeVar("R")
 
 _RESULT_BYTES = 100_000_000  #: for results that wait for an earlier one, beyond two per process
 _WINDOW = 8  #: stacks whose devices are sorted by the size of their batches
+
+#: task -> what a model does in it, and what to do when it fails
+_TRIED = {
+    "train": ("a training step", "Mend it; operations in place often break the way back"),
+    "evaluate": ("a pass over test samples", "Mend it"),
+    "gradient": ("the gradient of a device's loss", "Mend it; operations in place often break the way back"),
+    "estimate": (
+        "gradients of single samples (torch.func.vmap)",
+        "Leave out what changes tensors in place or reads single values, or set participation.rates to 'uniform'",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +86,18 @@ class Engine(Protocol):
 
 
 def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
-    """One task on one process; `out` (k, P) is filled."""
+    """One task on one process; `out` (k, P) is filled. What fails with a model of the user's is that model's doing."""
     method = getattr(work, task.name)
-    if task.vectors == 0:
-        return method(*task.arguments, weights)
-    return method(*task.arguments, weights, out if task.name == "train" else out[0])
+    try:
+        if task.vectors == 0:
+            return method(*task.arguments, weights)
+        return method(*task.arguments, weights, out if task.name == "train" else out[0])
+    except (Exception, SystemExit) as error:
+        name = work.job.model.name
+        if ":" not in name or isinstance(error, FedfloorError | FailedRunError) or is_short_of_memory(error):
+            raise
+        what, advice = _TRIED[task.name]
+        raise ModelError(f"model '{name}': {what} failed: {where_raised(error)}. {advice}") from error
 
 
 def in_order(
@@ -225,11 +257,11 @@ class _Worker:
     def hear(self) -> Any:
         """Wait for an answer; what failed there fails here."""
         try:
-            answer, error = self.connection.recv()
+            answer, failure = self.connection.recv()
         except (EOFError, ConnectionResetError):
             raise self._ended() from None
-        if error is not None:
-            raise error
+        if failure is not None:
+            raise unpacked_failure(failure)
         return answer
 
     def _ended(self) -> FailedRunError:
@@ -249,6 +281,34 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception on its way to another process."""
+
+    packed: bytes | None  #: pickled, if it can be
+    words: str  #: type, message and place
+
+
+def packed_failure(error: BaseException) -> Failure:
+    """An exception as it can be sent, whatever it holds."""
+    words = where_raised(error)
+    error.add_note(f"in a training process: {words}")  # its traceback stays behind
+    try:
+        return Failure(pickle.dumps(error), words)
+    except Exception:  # it may hold anything
+        return Failure(None, words)
+
+
+def unpacked_failure(failure: Failure) -> BaseException:
+    """The exception again, or one that tells of it if it cannot be made anew here."""
+    if failure.packed is not None:
+        with contextlib.suppress(Exception):  # its class decides how it is made
+            error: BaseException = pickle.loads(failure.packed)  # noqa: S301  # from a process of our own
+            if failure.words.startswith(f"{type(error).__name__}: {error}"):  # some come out with other words
+                return error
+    return FailedRunError(f"a training process failed: {failure.words}")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """The data of a scenario, handed to its devices."""
 
-__all__ = ["Holding", "gather"]
+__all__ = ["Holding", "Shortage", "gather", "shortage_of"]
 
 import itertools
 from collections.abc import Sequence
@@ -63,11 +63,7 @@ def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
         labels, test_images, test_labels = found.train_labels, found.test_images, found.test_labels
         held, origin, of_all = _shares(scenario, labels), found.origin, found.train_images
         images = of_all
-    names = [device.name for device in scenario.devices]
-    for name, numbers in zip(names, held, strict=True):
-        if numbers.size == 0:
-            advice = "Lower the samples of other devices, or give it other classes"
-            raise DataError(f"{scenario.data.name}: {name} holds no sample: its classes have run out. {advice}")
+    _refuse_empty(scenario, held)
     # Only what somebody holds is kept.
     kept = np.concatenate(held)
     first = np.concatenate([[0], np.cumsum([numbers.size for numbers in held])])
@@ -85,6 +81,39 @@ def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
     classes = scenario.model.classes
     histogram = np.array([np.bincount(labels[numbers], minlength=classes) for numbers in held])
     return Holding(samples, _with_held(scenario, [numbers.size for numbers in held]), origin, histogram)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Devices that will hold fewer samples than they ask for, as far as the data is at hand."""
+
+    origin: str | None  #: where the data comes from
+    reason: str | None  #: why it was not looked at
+    devices: tuple[tuple[str, int], ...]  #: name and how many it will hold
+
+
+def shortage_of(scenario: Scenario, folder: Path | None = None) -> Shortage:
+    """Who will hold fewer samples than asked for; data that is not here is no mistake unless a folder is named."""
+    if ":" in scenario.data.name:
+        return Shortage(None, f"{scenario.data.name} is called when training starts", ())
+    try:
+        found = load_dataset(scenario.data.name, folder)
+    except DataError as error:
+        if folder is not None:
+            raise
+        return Shortage(None, str(error), ())
+    held = _shares(scenario, found.train_labels)
+    _refuse_empty(scenario, held)
+    pairs = zip(scenario.devices, held, strict=True)
+    short = tuple((device.name, numbers.size) for device, numbers in pairs if numbers.size < device.samples)
+    return Shortage(found.origin, None, short)
+
+
+def _refuse_empty(scenario: Scenario, held: Sequence[Ints]) -> None:
+    for device, numbers in zip(scenario.devices, held, strict=True):
+        if numbers.size == 0:
+            advice = "Lower the samples of other devices, or give it other classes"
+            raise DataError(f"{scenario.data.name}: {device.name} holds no sample: its classes have run out. {advice}")
 
 
 def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:

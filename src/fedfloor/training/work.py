@@ -1,8 +1,10 @@
 """What one process computes: local training of devices, evaluation, gradients; nothing knows of other processes."""
 
-__all__ = ["Estimate", "Job", "Work", "has_device", "network_of"]
+__all__ = ["Estimate", "Job", "Work", "has_device", "is_short_of_memory", "network_of", "undisturbed"]
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -57,6 +59,24 @@ def has_device(name: str) -> bool:
     if name == "cuda":
         return torch.cuda.is_available()
     return name == "cpu" or (name == "mps" and torch.backends.mps.is_available())
+
+
+def is_short_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory for a tensor; on the CPU torch says so in words only."""
+    told = type(error) is RuntimeError and "can't allocate memory" in str(error)
+    return told or isinstance(error, MemoryError | torch.OutOfMemoryError)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leaves torch's number of threads and its random numbers as they were, for whoever else computes here."""
+    threads = torch.get_num_threads()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices):
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def network_of(model: Model, seed: int) -> nn.Sequential:

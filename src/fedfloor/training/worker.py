@@ -6,7 +6,7 @@ import contextlib
 import sys
 from multiprocessing.connection import Connection
 
-from fedfloor.training.engine import carry_out
+from fedfloor.training.engine import carry_out, packed_failure
 from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import attach
 from fedfloor.training.work import Work
@@ -17,14 +17,18 @@ def serve(connection: Connection) -> None:
     job, places, mean, deviation = connection.recv()
     arrays = {name: attach(place) for name, place in places.items()}
     weights, results = arrays.pop("weights"), arrays.pop("results")
-    work = Work(job, Samples(**arrays, mean=mean, deviation=deviation))
+    try:
+        work = Work(job, Samples(**arrays, mean=mean, deviation=deviation))
+    except Exception as error:  # the other side decides what it means
+        connection.send((None, packed_failure(error)))
+        return
     connection.send((None, None))
     while True:
         task, slot = connection.recv()
         try:
             answer, failure = carry_out(work, task, weights, results[slot, : task.vectors]), None
-        except Exception as error:  # the other side decides what it means
-            answer, failure = None, error
+        except Exception as error:
+            answer, failure = None, packed_failure(error)
         connection.send((answer, failure))
 
 
