@@ -12,7 +12,7 @@ import fedfloor
 SOURCE = Path(fedfloor.__file__).parent
 #: a module imports only from lines above its own
 ORDER = [
-    "errors", "crew", "references", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
+    "errors", "references", "crew", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
     "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
     "checkpoint", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing", "comparing",
     "deploy", "report", "api", "console", "cli",

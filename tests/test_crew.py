@@ -43,7 +43,7 @@ def test_an_error_arrives_as_it_was_raised(crew: Processes) -> None:
 def test_an_error_that_cannot_travel_is_told_in_words(crew: Processes) -> None:
     crew.start(0, fail, "stubborn")
     error = all_news(crew, 1)[-1].error
-    assert str(error) == "StubbornError: 1 and 2"
+    assert "StubbornError: 1 and 2" in str(error)
 
 
 def test_a_killed_process_is_lost_work_and_does_not_disturb_others(crew: Processes) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from torch import nn
 
+from fedfloor.crew import packed_failure, unpacked_failure
 from fedfloor.errors import FailedRunError, ModelError
 from fedfloor.scenario.file import Model
 from fedfloor.training.engine import (
@@ -17,9 +18,7 @@ from fedfloor.training.engine import (
     Processes,
     Task,
     engine_for,
-    packed_failure,
     train_devices,
-    unpacked_failure,
 )
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, Work
@@ -203,7 +202,7 @@ def test_what_fails_when_a_process_begins_fails_here() -> None:
 def test_a_failure_in_a_process_says_where() -> None:
     with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError) as caught:
         list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
-    assert re.search(r"in a training process: IndexError: .*\.py, line \d+", caught.value.__notes__[0])
+    assert re.search(r"in another process: IndexError: .*\.py, line \d+", caught.value.__notes__[0])
 
 
 def test_frozen_weights_stay_and_count_nowhere() -> None:

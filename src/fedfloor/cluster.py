@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.crew import QUIET, LostError, News
+from fedfloor.crew import QUIET, Failure, LostError, News, packed_failure, unpacked_failure
 from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
-from fedfloor.training.engine import Engine, Failure, Task, carry_out, in_order, packed_failure, unpacked_failure
+from fedfloor.training.engine import Engine, Task, carry_out, in_order
 from fedfloor.training.samples import Samples
 from fedfloor.training.work import Job, Work
 
@@ -208,7 +208,7 @@ def _tells(queue: Any, number: int, attempt: int, function: Callable[..., None],
     function(lambda message: queue.put((number, attempt, message)), *arguments)
 
 
-def _failure(reference: Any) -> Exception | None:
+def _failure(reference: Any) -> BaseException | None:
     try:
         ray.get(reference)
     except WorkerCrashedError:

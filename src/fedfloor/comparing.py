@@ -151,7 +151,7 @@ def carry_out(
     data_folder: Path | None = None,
     on_round: Callable[[Cell, int], None] = lambda *_: None,
     on_trouble: Callable[[Cell, str], None] = lambda *_: None,
-) -> dict[str, Exception]:
+) -> dict[str, BaseException]:
     """Run what is not finished yet; returns why runs failed, by the name of their folders.
 
     `on_round` is told how many rounds of a run are done. A run whose process is lost is begun again from its last
@@ -164,7 +164,8 @@ def carry_out(
         if number not in waiting:
             on_round(cell, cell.scenario.rounds)
     running: set[int] = set()
-    losses, failed = dict.fromkeys(waiting, 0), {}
+    losses: dict[int, int] = dict.fromkeys(waiting, 0)
+    failed: dict[str, BaseException] = {}
     while waiting or running:
         while waiting and len(running) < crew.size:
             number = waiting.popleft()

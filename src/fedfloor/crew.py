@@ -1,6 +1,17 @@
 """Functions carried out by other processes, several at once, which tell what happens while they run."""
 
-__all__ = ["QUIET", "Crew", "LostError", "News", "Processes", "cores", "serve"]
+__all__ = [
+    "QUIET",
+    "Crew",
+    "Failure",
+    "LostError",
+    "News",
+    "Processes",
+    "cores",
+    "packed_failure",
+    "serve",
+    "unpacked_failure",
+]
 
 import contextlib
 import os
@@ -17,6 +28,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedfloor.errors import FailedRunError
+from fedfloor.references import where_raised
 
 #: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
 QUIET = {
@@ -40,7 +52,7 @@ class News:
     number: int  #: of the work
     message: Any = None
     ended: bool = False
-    error: Exception | None = None  #: why it ended, if it did not end well
+    error: BaseException | None = None  #: why it ended, if it did not end well
 
 
 class Crew(Protocol):
@@ -95,11 +107,12 @@ class Processes:
             if connection not in ready:
                 continue
             try:
-                found = connection.recv()
+                message, ended, failure = connection.recv()
             except (EOFError, OSError, pickle.UnpicklingError):
                 found = News(number, ended=True, error=LostError(_how_it_ended(process)))
             else:
-                found = News(number, *found)
+                error = None if failure is None else unpacked_failure(failure)
+                found = News(number, message, ended, error)
             if found.ended:
                 connection.close()
                 process.wait()
@@ -145,12 +158,12 @@ def serve(descriptor: int) -> None:
     connection = Connection(descriptor)
     function, arguments = connection.recv()
     threading.Thread(target=_leave_with, args=(connection,), daemon=True).start()
-    error: Exception | None = None
+    failure = None
     try:
         function(lambda message: connection.send((message, False, None)), *arguments)
-    except Exception as problem:  # the other side decides what it means
-        error = _sendable(problem)
-    connection.send((None, True, error))
+    except Exception as error:  # the other side decides what it means
+        failure = packed_failure(error)
+    connection.send((None, True, failure))
 
 
 def _leave_with(connection: Connection) -> None:
@@ -160,10 +173,29 @@ def _leave_with(connection: Connection) -> None:
     os._exit(1)
 
 
-def _sendable(error: Exception) -> Exception:
-    """The same, or what can be told of it where it cannot travel."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception on its way to another process."""
+
+    packed: bytes | None  #: pickled, if it can be
+    words: str  #: type, message and place
+
+
+def packed_failure(error: BaseException) -> Failure:
+    """An exception as it can be sent, whatever it holds."""
+    words = where_raised(error)
+    error.add_note(f"in another process: {words}")  # its traceback stays behind
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301  # our own bytes
-    except Exception:  # whatever a foreign exception does
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+        return Failure(pickle.dumps(error), words)
+    except Exception:  # it may hold anything
+        return Failure(None, words)
+
+
+def unpacked_failure(failure: Failure) -> BaseException:
+    """The exception again, or one that tells of it if it cannot be made anew here."""
+    if failure.packed is not None:
+        with contextlib.suppress(Exception):  # its class decides how it is made
+            error: BaseException = pickle.loads(failure.packed)  # noqa: S301  # from a process of our own
+            if failure.words.startswith(f"{type(error).__name__}: {error}"):  # some come out with other words
+                return error
+    return FailedRunError(f"a process failed: {failure.words}")

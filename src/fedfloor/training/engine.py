@@ -6,21 +6,17 @@ the same to the last bit for any number of processes.
 
 __all__ = [
     "Engine",
-    "Failure",
     "Local",
     "Processes",
     "Task",
     "carry_out",
     "engine_for",
     "in_order",
-    "packed_failure",
     "train_devices",
-    "unpacked_failure",
 ]
 
 import contextlib
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +29,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.crew import QUIET
+from fedfloor.crew import QUIET, unpacked_failure
 from fedfloor.errors import FailedRunError, FedfloorError, ModelError
 from fedfloor.references import where_raised
 from fedfloor.training.samples import Samples
@@ -281,34 +277,6 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An exception on its way to another process."""
-
-    packed: bytes | None  #: pickled, if it can be
-    words: str  #: type, message and place
-
-
-def packed_failure(error: BaseException) -> Failure:
-    """An exception as it can be sent, whatever it holds."""
-    words = where_raised(error)
-    error.add_note(f"in a training process: {words}")  # its traceback stays behind
-    try:
-        return Failure(pickle.dumps(error), words)
-    except Exception:  # it may hold anything
-        return Failure(None, words)
-
-
-def unpacked_failure(failure: Failure) -> BaseException:
-    """The exception again, or one that tells of it if it cannot be made anew here."""
-    if failure.packed is not None:
-        with contextlib.suppress(Exception):  # its class decides how it is made
-            error: BaseException = pickle.loads(failure.packed)  # noqa: S301  # from a process of our own
-            if failure.words.startswith(f"{type(error).__name__}: {error}"):  # some come out with other words
-                return error
-    return FailedRunError(f"a training process failed: {failure.words}")
 
 
 @contextlib.contextmanager

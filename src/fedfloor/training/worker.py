@@ -6,7 +6,8 @@ import contextlib
 import sys
 from multiprocessing.connection import Connection
 
-from fedfloor.training.engine import carry_out, packed_failure
+from fedfloor.crew import packed_failure
+from fedfloor.training.engine import carry_out
 from fedfloor.training.samples import Samples
 from fedfloor.training.sharing import attach
 from fedfloor.training.work import Work
