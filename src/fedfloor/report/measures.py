@@ -209,6 +209,7 @@ class Tradeoff:
     shortfall: Floats  #: [1] worst of the floors
     delay_bound: Floats  #: [s] nan where there is none
     shortfall_bound: Floats  #: [1] nan where there is none
+    labels: tuple[str, ...] = ()  #: (X,) series behind each point, where it is of these runs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -408,7 +409,7 @@ def failures(series: SeriesArrays) -> Failures:
 def tradeoffs(collection: Collection) -> tuple[Tradeoff, ...]:
     """Delay and participation over V: as measured by `fedfloor tradeoff`, and of ddsra runs with several V."""
     found = [_measured_tradeoff(collection.tradeoff)] if collection.tradeoff else []
-    groups: dict[str, dict[float, tuple[float, float]]] = {}
+    groups: dict[str, dict[float, tuple[float, float, str]]] = {}
     for series in collection.series:
         first = series.runs[0]
         try:
@@ -424,13 +425,14 @@ def tradeoffs(collection: Collection) -> tuple[Tradeoff, ...]:
             name = "ddsra" + (f":{others}" if others else "") + (f" [{first.variant}]" if first.variant else "")
             delay = float(np.mean([run.summary.mean_delay for run in series.runs]))
             shortfall = float(np.mean([run.summary.shortfall for run in series.runs]))
-            groups.setdefault(name, {})[float(v)] = (delay, shortfall)
+            groups.setdefault(name, {})[float(v)] = (delay, shortfall, series.label)
     for name, points in groups.items():
         if len(points) > 1:
-            v_all = np.array(sorted(points))
-            delay_all, shortfall_all = np.array([points[one] for one in v_all]).T
-            unknown = np.full(v_all.size, np.nan)
-            found.append(Tradeoff(f"these runs of {name}", v_all, delay_all, shortfall_all, unknown, unknown))
+            ordered = sorted(points)
+            figures = np.array([points[one][:2] for one in ordered]).T
+            labels = tuple(points[one][2] for one in ordered)
+            unknown = np.full(len(ordered), np.nan)
+            found.append(Tradeoff(f"these runs of {name}", np.array(ordered), *figures, unknown, unknown, labels))
     return tuple(found)
 
 
@@ -455,7 +457,7 @@ def plant_map(scenario: Scenario) -> PlantMap:
     reach = min(0.4 * apart, 0.16 * float(distance.max()))
     counts = [len(floor.devices) for floor in scenario.floors]
     floor_of = np.repeat(np.arange(distance.size), counts)
-    around = np.concatenate([_around(count) for count in counts])
+    around = np.concatenate([_around(count, start) for count, start in zip(counts, angle.tolist(), strict=True)])
     return PlantMap(
         floors=tuple(floor.name for floor in scenario.floors),
         floor_xy=floor_xy,
@@ -466,12 +468,12 @@ def plant_map(scenario: Scenario) -> PlantMap:
     )
 
 
-def _around(count: int) -> Floats:
-    """Places of a floor's devices in the unit disc, (count, 2): a circle, or a sunflower of many."""
+def _around(count: int, start: float) -> Floats:
+    """Places of a floor's devices in the unit disc, (count, 2): a circle, or a sunflower of many; the first aside."""
     n = np.arange(count, dtype=float)
     ring = count <= _RING
     radius: Floats = np.ones(count) if ring else np.sqrt((n + 0.5) / count)
-    angle: Floats = math.pi / 2.0 + n * (2.0 * math.pi / count if ring else math.pi * (3.0 - math.sqrt(5.0)))
+    angle: Floats = start + math.pi / 2.0 + n * (2.0 * math.pi / count if ring else math.pi * (3.0 - math.sqrt(5.0)))
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
