@@ -289,20 +289,25 @@ def accuracy_over_rounds(series: SeriesArrays) -> Curve | None:
 
 
 def accuracy_over_time(series: SeriesArrays, points: int = 400) -> Curve | None:
-    """Test accuracy against simulated time [s]: every run keeps its last tested value until it ends; None without."""
-    tested = [_tested(run, run.clock) for run in series.runs]
-    ends = [float(run.clock[-1]) for run in series.runs]
-    grid = np.unique(np.concatenate([x for x, _ in tested]))
-    if grid.size == 0:
+    """Test accuracy against simulated time [s]; None if nothing was tested.
+
+    Every run keeps its last tested value, an unfinished one as far as it has come; the curve begins with the last to
+    be tested.
+    """
+    runs = [run for run in series.runs if _tested(run, run.clock)[0].size]
+    if not runs:
         return None
-    grid = np.unique(np.concatenate([grid, [end for end in ends if grid[0] <= end < math.inf]]))
+    tested = [_tested(run, run.clock) for run in runs]
+    ends = [math.inf if run.run.finished else float(run.clock[-1]) for run in runs]
+    last = [float(run.clock[-1]) for run in runs if run.clock[-1] < math.inf]
+    grid = np.unique(np.concatenate([*(x for x, _ in tested), last]))
+    grid = grid[grid >= max(x[0] for x, _ in tested)]
     if grid.size > points:
         grid = np.linspace(grid[0], grid[-1], points)
     values = np.full((len(tested), grid.size), np.nan)
     for row, (x, y), end in zip(values, tested, ends, strict=True):
-        at = np.searchsorted(x, grid, side="right") - 1
-        known = (at >= 0) & (grid <= end)
-        row[known] = y[at[known]]
+        known = grid <= end
+        row[known] = y[np.searchsorted(x, grid[known], side="right") - 1]
     return _band(grid, values)
 
 
@@ -429,10 +434,13 @@ def tradeoffs(collection: Collection) -> tuple[Tradeoff, ...]:
     for name, points in groups.items():
         if len(points) > 1:
             ordered = sorted(points)
-            figures = np.array([points[one][:2] for one in ordered]).T
+            delays = np.array([points[one][0] for one in ordered])
+            shortfalls = np.array([points[one][1] for one in ordered])
             labels = tuple(points[one][2] for one in ordered)
             unknown = np.full(len(ordered), np.nan)
-            found.append(Tradeoff(f"these runs of {name}", np.array(ordered), *figures, unknown, unknown, labels))
+            found.append(
+                Tradeoff(f"these runs of {name}", np.array(ordered), delays, shortfalls, unknown, unknown, labels)
+            )
     return tuple(found)
 
 
@@ -454,7 +462,7 @@ def plant_map(scenario: Scenario) -> PlantMap:
     angle = np.pi / 2 - 2.0 * np.pi * np.arange(distance.size) / distance.size  # from the top, clockwise
     floor_xy = distance[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     apart = 2.0 * distance.min() * math.sin(math.pi / max(distance.size, 2))
-    reach = min(0.4 * apart, 0.16 * float(distance.max()))
+    reach = min(0.4 * apart, 0.2 * float(distance.max()))
     counts = [len(floor.devices) for floor in scenario.floors]
     floor_of = np.repeat(np.arange(distance.size), counts)
     around = np.concatenate([_around(count, start) for count, start in zip(counts, angle.tolist(), strict=True)])

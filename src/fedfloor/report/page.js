@@ -9,7 +9,8 @@
   let printing = false;
   const config = {
     displaylogo: false, displayModeBar: narrow.matches ? false : "hover", responsive: true, showTips: false, scrollZoom: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "sendDataToCloud"],
+    showSendToCloud: false, plotlyServerURL: "", // nothing leaves this page
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "sendDataToCloud", "sendChartToCloud"],
   };
 
   const byId = (id) => document.getElementById(id);
@@ -21,9 +22,9 @@
   function theme() {
     return isDark()
       ? { ink: "#e8ebee", soft: "#a3adb7", line: "#2f373f", card: "#181c20", plot: "#1c2126", idle: "#4a535c",
-          scales: { cut: [[0, "#17483c"], [1, "#c4f5e3"]], count: [[0, "#1c2126"], [1, "#7cc7f2"]] } }
+          scales: { cut: [[0, "#17483c"], [1, "#c4f5e3"]], count: [[0, "#23465c"], [1, "#8fd3fa"]] } }
       : { ink: "#1d2329", soft: "#5b6570", line: "#e4e8ec", card: "#ffffff", plot: printing ? "#ffffff" : "#fbfbfc", idle: "#c3c9cf",
-          scales: { cut: [[0, "#d3ede4"], [1, "#00523e"]], count: [[0, "#fbfbfc"], [1, "#005a8d"]] } };
+          scales: { cut: [[0, "#d3ede4"], [1, "#00523e"]], count: [[0, "#d3e6f2"], [1, "#005a8d"]] } };
   }
 
   function axisOf(colours, axis) {
@@ -56,7 +57,7 @@
       showlegend: false, hovermode: "closest",
       ...figure.layout,
       margin: { l: 10, r: 12, t: 26, b: 10, ...figure.layout.margin },
-      legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", font: { color: colours.soft }, ...figure.layout.legend },
+      legend: { orientation: "h", x: 0, y: 0, xanchor: "left", yref: "container", yanchor: "bottom", font: { color: colours.soft }, ...figure.layout.legend },
       height: figure.height, xaxis: axisOf(colours, figure.layout.xaxis), yaxis: axisOf(colours, figure.layout.yaxis),
     };
     delete layout.width;

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -113,10 +114,10 @@ def write_page(collection: Collection, tables: Sequence[PageTable], path: Path) 
 def _plotly() -> str:
     """Plotly's own JavaScript, harmless inside a script element."""
     try:
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415  # an extra; plans and runs do without
+        offline = import_module("plotly.offline")  # an extra, and without types
     except ImportError as error:
         raise MissingExtraError("the report page", "report") from error
-    return str(get_plotlyjs()).replace("</script", r"<\/script")
+    return str(offline.get_plotlyjs()).replace("</script", r"<\/script")
 
 
 def _asset(name: str) -> str:
@@ -281,7 +282,7 @@ def _one_run(laid_out: Sequence[SeriesArrays]) -> _Section:
         '<label>Cuts on the map <select id="map-cuts"><option value="mean">mean over the run</option>'
         '<option value="round">of this round</option></select></label></div>'
     )
-    empty = Figure([], {})
+    empty = Figure([], {}, height=200)  # drawn by the page's script
     return _Section(
         "run",
         "One run, round by round",
@@ -298,8 +299,8 @@ def _one_run(laid_out: Sequence[SeriesArrays]) -> _Section:
                 "map",
                 "Map of floors and devices",
                 "Distances to the base station (star) are true, directions are not. Lines lead to the floors of this "
-                "round, dotted ones to those that fail. A device's colour says how many layers it trains itself; hollow "
-                "ones were not picked.",
+                "round, dotted ones to those that fail. Colour says how many layers a device trains itself; "
+                "hollow ones were not picked.",
                 empty,
                 wide=True,
             ),
@@ -397,7 +398,8 @@ def _kept(laid_out: Sequence[SeriesArrays]) -> list[tuple[int, RunArrays]]:
     """Runs that can be looked at one by one, with their series; where not all fit, every series keeps its first."""
     every = [(seed, index, run) for index, series in enumerate(laid_out) for seed, run in enumerate(series.runs)]
     every.sort(key=lambda entry: entry[:2])
-    kept, left = [], float(_NUMBERS)
+    kept: list[tuple[int, int, RunArrays]] = []
+    left = float(_NUMBERS)
     for seed, index, run in every:
         left -= _LEAST_ROUNDS * _per_round(run)
         if left >= 0.0 or not kept:
@@ -616,8 +618,8 @@ def _table_html(table: PageTable, looks: Sequence[Style], *, caption: bool = Tru
     )
     body = ""
     for row in table.rows:
-        first = f'<th scope="row"{kind[0]}>{swatches.get(row[0], "")}{html.escape(row[0])}</th>' if row else ""
-        rest = "".join(f"<td{look}>{html.escape(cell)}</td>" for cell, look in zip(row[1:], kind[1:], strict=True))
+        first = f'<th scope="row"{kind[0]}>{swatches.get(row[0], "")}{_name(row[0])}</th>' if row else ""
+        rest = "".join(f"<td{look}>{_cell(cell)}</td>" for cell, look in zip(row[1:], kind[1:], strict=True))
         body += f"<tr>{first}{rest}</tr>"
     label = html.escape(table.title[:1].upper() + table.title[1:])
     title = f"<h3>{label}</h3>" if caption else ""
@@ -625,6 +627,22 @@ def _table_html(table: PageTable, looks: Sequence[Style], *, caption: bool = Tru
     return (
         f'<div class="grid"><div class="card wide">{title}<div class="scroll" role="region" tabindex="0" '
         f'aria-label="{label}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}</div></div>'
+    )
+
+
+def _name(text: str) -> str:
+    """A name that breaks between its settings."""
+    return html.escape(text).replace(",", ",<wbr>").replace(" [", "<wbr> [")
+
+
+def _cell(text: str) -> str:
+    """A cell whose numbers stay together."""
+    return (
+        html.escape(text)
+        .replace(" ± ", "&nbsp;±&nbsp;")
+        .replace(" %", "&nbsp;%")
+        .replace(", +", ",&nbsp;+")
+        .replace(", -", ",&nbsp;-")
     )
 
 

@@ -231,15 +231,15 @@ def bound_figure(found: Sequence[Divergence | None], looks: Sequence[Style]) -> 
                 "meta": {"s": index},
             }
         )
-    both = np.concatenate([np.concatenate([entry.bound, entry.measured]) for entry in known])
-    both = both[both > 0.0]
-    ends = [float(both.min()) / 1.5, float(both.max()) * 1.5] if both.size else [0.1, 1.0]
-    data.append(_diagonal(ends))
-    axis = {"type": "log", "dtick": 1 if ends[1] / ends[0] > 1e3 else "D2"}
+    bounds, measured = (np.concatenate([getattr(entry, of) for entry in known]) for of in ("bound", "measured"))
+    least = [float(values[values > 0.0].min(initial=math.inf)) for values in (bounds, measured)]
+    x_ends = [least[0] / 1.5, float(bounds.max()) * 1.5] if least[0] < math.inf else [0.1, 1.0]
+    y_ends = [min(least[1] / 1.5, x_ends[0]), max(float(measured.max()) * 1.5, x_ends[1])]
+    data.append(_diagonal(x_ends))
     layout = {
         "hovermode": "closest",
-        "xaxis": {"title": {"text": "bound of Theorem 1"}, **axis},
-        "yaxis": {"title": {"text": "measured distance"}, **axis},
+        "xaxis": {"title": {"text": "bound of Theorem 1"}, **_log_axis(x_ends)},
+        "yaxis": {"title": {"text": "measured distance"}, **_log_axis(y_ends)},
     }
     lost = any(entry.measured.size > _DOTS for entry in known)
     return Figure(data, layout, thinned=f"At most {_DOTS} measurements per policy are drawn." if lost else "")
@@ -285,7 +285,8 @@ def data_figure(held: DataHeld) -> Figure:
         rows = floors
     grid = {
         "type": "heatmap",
-        "z": counts,
+        "z": [[count or None for count in row] for row in counts.tolist()],
+        "hoverongaps": False,
         "x": np.arange(counts.shape[1]),
         "y": np.arange(len(rows)),
         "text": [[_text(name)] * counts.shape[1] for name in rows],
@@ -365,7 +366,7 @@ def _lines(
         line = {"color": look.colour, "dash": look.dash, "width": 2.4}
         several = int(curve.runs.max()) > 1
         if several:
-            edge = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "meta": {"s": index}}
+            edge: Trace = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "meta": {"s": index}}
             edge |= {"line": {"width": 0, "color": look.colour}, "showlegend": False}
             data.append({**edge, "y": low})
             data.append({**edge, "y": high, "fill": "tonexty", "fillcolor": _clear(look.colour, 0.16)})
@@ -384,7 +385,7 @@ def _lines(
                 "meta": {"s": index},
             }
         )
-    thousands = {"rangemode": "tozero", "separatethousands": True, "exponentformat": "none"}
+    thousands: dict[str, Any] = {"rangemode": "tozero", "separatethousands": True, "exponentformat": "none"}
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": x_title}, **thousands},
         "yaxis": {"title": {"text": y_title}, **thousands},
@@ -420,7 +421,10 @@ def _against(
         x = [place[name] for name in floors]
         group = {"x": x, "offsetgroup": str(index), **shared}
         data.append({"type": "bar", "y": bars, "marker": {"color": look.colour, "opacity": 0.85}, **group})
-        tick = {"symbol": "line-ew" if mark == "target" else "diamond", "size": 11 if mark == "target" else 8}
+        tick: dict[str, Any] = {
+            "symbol": "line-ew" if mark == "target" else "diamond",
+            "size": 11 if mark == "target" else 8,
+        }
         tick |= {"color": look.colour, "line": {"width": 2.5 if mark == "target" else 1.5}}
         ink = {**group, "meta": {"s": index, "ink": True}}
         data.append({"type": "scatter", "mode": "markers", "y": marks, "marker": tick, "cliponaxis": False, **ink})
@@ -437,6 +441,11 @@ def _against(
 def _diagonal(ends: Sequence[float]) -> Trace:
     line = {"color": "#8A8F98", "width": 1.5, "dash": "dash"}
     return {"type": "scatter", "mode": "lines", "x": list(ends), "y": list(ends), "line": line, "hoverinfo": "skip"}
+
+
+def _log_axis(ends: Sequence[float]) -> dict[str, Any]:
+    low, high = (math.log10(end) for end in ends)
+    return {"type": "log", "range": [low, high], "dtick": 1 if high - low > 2.5 else "D2"}
 
 
 def _v_axis(values: Floats, zero: float) -> dict[str, Any]:
