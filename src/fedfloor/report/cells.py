@@ -3,7 +3,7 @@
 __all__ = ["Table", "change", "duration", "joined", "percentage", "plain", "spread", "with_interval"]
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedfloor.report.statistics import Interval
@@ -33,20 +33,24 @@ def plain(value: float, digits: int = 4) -> str:
 
 def percentage(value: float) -> str:
     """A share as percent."""
-    return f"{value:.1%}".replace("%", " %") if math.isfinite(value) else plain(value)
+    return f"{100.0 * value:.1f} %" if math.isfinite(value) else plain(value)
 
 
-def duration(seconds: float) -> str:
-    """A time in the unit that fits: 48.2 s, 15.3 min, 4.12 h."""
-    if not math.isfinite(seconds) or abs(seconds) < 120:
-        return f"{plain(seconds, 3)} s" if math.isfinite(seconds) else plain(seconds)
-    return f"{seconds / 60:.3g} min" if abs(seconds) < 7200 else f"{plain(seconds / 3600, 3)} h"
+def duration(found: Interval) -> str:
+    """A time in the unit that fits: 48.2 s, 15.3 ± 0.4 min, 4.12 h."""
+    seconds, unit = (1.0, "s") if found.mean < 120 else (60.0, "min") if found.mean < 7200 else (3600.0, "h")
+    return with_interval(found, f" {unit}", scale=seconds, digits=3)
 
 
-def with_interval(found: Interval, shown: Callable[[float], str]) -> str:
-    """The mean and half the width of its interval: 46.3 ± 0.8."""
-    half = found.half_width
-    return shown(found.mean) if half is None else f"{shown(found.mean)} ± {shown(half)}"
+def with_interval(found: Interval, unit: str = "", *, scale: float = 1.0, digits: int = 4) -> str:
+    """The mean and half the width of its interval, which has two digits: 46.3 ± 1.8; of one seed the mean."""
+    mean, half = found.mean / scale, found.half_width
+    if not math.isfinite(mean):
+        return plain(mean)
+    if not half:  # one seed, or all alike
+        return f"{plain(mean, digits)}{unit}"
+    decimals = min(4, max(0, 1 - math.floor(math.log10(half / scale))))
+    return f"{mean:.{decimals}f} ± {half / scale:.{decimals}f}{unit}"
 
 
 def change(found: Interval, unit: str, digits: int = 1) -> str:

@@ -28,7 +28,7 @@ _MARKERS = "os^DvPX*"
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 _COLUMN, _PAGE = 3.5, 7.16  #: [inch] width of a journal's column and of its page
 _DPI = 200
-_STYLE: Mapping[str, Any] = {
+_STYLE: dict[Any, Any] = {
     "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
     "legend.fontsize": 7, "legend.frameon": False, "legend.handlelength": 2.8, "lines.linewidth": 1.3,
     "lines.markersize": 3.2, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
@@ -102,7 +102,7 @@ def _legend(figure: "Figure", axes: "Axes") -> None:
     """Above the axes, where it hides no line."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max(map(len, labels))
-    fitting = max(1, int(figure.get_figwidth() * 14 / (longest + 7)))  # about 14 letters an inch
+    fitting = max(1, int(figure.get_figwidth() * 17 / (longest + 8)))  # about 17 letters an inch
     figure.legend(handles, labels, loc="outside upper center", ncols=min(fitting, 4, len(labels)), columnspacing=1.2)
 
 
@@ -153,8 +153,9 @@ def _longest(values: Sequence[measures.Floats]) -> float:
 
 
 def _percent(axis: Any) -> None:
-    from matplotlib.ticker import PercentFormatter  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator, PercentFormatter  # noqa: PLC0415
 
+    axis.set_major_locator(MaxNLocator(6))
     axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
 
 
@@ -215,7 +216,7 @@ def _participation(laid: _Laid) -> "Figure | None":
     for number, (index, name, entry) in enumerate(shown):
         at = np.arange(len(floors)) + (number - (len(shown) - 1) / 2) * width
         axes.bar(at, entry.achieved, width * 0.94, label=name, **_fill(index))
-        label = "target rate" if number == len(shown) - 1 else None
+        label = "target rate" if number == len(shown) - 1 else "_nolegend_"
         axes.hlines(entry.target, at - width / 2, at + width / 2, color="black", linewidth=1.0, label=label)
     _name_floors(axes, floors, wide - 0.5)
     axes.set(ylabel="share of rounds completed", ylim=(0, None))
@@ -373,16 +374,17 @@ def _held(laid: _Laid) -> "Figure | None":
 def _divergence(laid: _Laid) -> "Figure | None":
     """Theorem 1: nothing should lie above the diagonal."""
     found = [(i, name, seen) for i, name, s in laid.each() if (seen := measures.divergence(s)) is not None]
-    both = np.concatenate([np.concatenate([entry.bound, entry.measured]) for _, _, entry in found] or [np.zeros(0)])
-    if not (both > 0).any():
+    measured = np.concatenate([entry.measured for _, _, entry in found] or [np.zeros(0)])
+    bound = np.concatenate([entry.bound for _, _, entry in found] or [np.zeros(0)])
+    if not ((measured > 0) & (bound > 0)).any():
         return None
-    figure, axes = _axes(3.0)
-    low, high = float(both[both > 0].min()) / 1.5, float(both.max()) * 1.5
+    figure, axes = _axes(2.7)
+    low, high = float(measured[measured > 0].min()) / 1.5, float(max(measured.max(), bound.max())) * 1.5
     axes.plot([low, high], [low, high], color="#888888", linewidth=0.8, linestyle=":", label="measured = bound")
     for index, name, entry in found:
         look = _look(index) | {"linestyle": "none", "alpha": 0.6}
         axes.plot(entry.bound, entry.measured, label=f"{name}: {entry.broken} of {entry.bound.size} above", **look)
-    limits: dict[str, Any] = {"xlim": (low, high), "ylim": (low, high)}
+    limits: dict[str, Any] = {"xlim": (float(bound[bound > 0].min()) / 1.5, high), "ylim": (low, high)}
     axes.set(xlabel="bound of Theorem 1", ylabel="measured divergence", xscale="log", yscale="log", **limits)
     _legend(figure, axes)
     return figure

@@ -2,10 +2,11 @@
 
 __all__ = ["save"]
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import FailedRunError, RunLogError
 
 
 def save(path: Path, write: Callable[[Path], object]) -> None:
@@ -19,4 +20,7 @@ def save(path: Path, write: Callable[[Path], object]) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
+        problem = f"{path}: cannot be written: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise FailedRunError(f"{problem}. Make room, then report again") from None
+        raise RunLogError(f"{problem}. Name another place") from None

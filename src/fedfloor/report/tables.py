@@ -61,13 +61,13 @@ def _headline_row(series: Series) -> tuple[str, ...]:
         series.label,
         ", ".join(str(run.scenario.seed) for run in runs),
         _rounds(runs),
-        with_interval(interval(accuracies), percentage) if accuracies else "no training",
-        with_interval(mean(lambda run: run.summary.mean_delay), plain),
-        with_interval(mean(lambda run: run.summary.clock), duration),
+        with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else "no training",
+        with_interval(mean(lambda run: run.summary.mean_delay)),
+        duration(mean(lambda run: run.summary.clock)),
         f"{percentage(completed / picked)} of {picked}" if picked else "none picked",
         ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items())) or "none",
-        with_interval(mean(lambda run: run.summary.shortfall), lambda value: f"{value:.3f}"),
-        with_interval(mean(lambda run: run.summary.mean_energy), plain),
+        with_interval(mean(lambda run: run.summary.shortfall), digits=2),
+        with_interval(mean(lambda run: run.summary.mean_energy)),
     )
 
 
