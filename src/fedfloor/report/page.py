@@ -636,14 +636,9 @@ def _name(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """A cell whose numbers stay together."""
-    return (
-        html.escape(text)
-        .replace(" ± ", "&nbsp;±&nbsp;")
-        .replace(" %", "&nbsp;%")
-        .replace(", +", ",&nbsp;+")
-        .replace(", -", ",&nbsp;-")
-    )
+    """A cell whose numbers stay together, with their units and their intervals."""
+    together = re.sub(r"(?<=\d) (?=(?:s|min|h|J|%|±)(?:\s|$))|(?<=±) |(?<=,) (?=[+-])|(?<=[sh%]) (?=±)", "\u00a0", text)
+    return html.escape(together)
 
 
 def _words(text: str) -> str:
