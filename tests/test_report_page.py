@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import json
 import shutil
 import time
@@ -125,7 +126,7 @@ def drawn(browser: Any) -> dict[str, bool]:
         const shown = (plot) => {
           const picture = plot.querySelector(".main-svg");
           const box = picture ? picture.getBoundingClientRect() : { width: 0, height: 0 };
-          const marks = plot.querySelectorAll(".plot path, .plot image, .plot text, .hm image, .heatmaplayer image");
+          const marks = plot.querySelectorAll(".trace path, .hm image");
           return box.width > 100 && box.height > 100 && marks.length > 0;
         };
         return Object.fromEntries([...document.querySelectorAll(".plot[id]")].map((plot) => [
@@ -159,8 +160,9 @@ def visible_series(browser: Any) -> list[int]:
         const traces = [...document.querySelectorAll(".plot")].filter((plot) => !plot.closest("[hidden]"))
           .flatMap((plot) => plot.data || []);
         const seen = traces.filter((trace) => trace.visible !== false && trace.meta && trace.meta.s !== undefined);
-        const panels = [...document.querySelectorAll("[data-series]:not([hidden])")].map((part) => Number(part.dataset.series));
-        return [...new Set([...seen.map((trace) => trace.meta.s), ...panels])].sort();
+        const panels = [...document.querySelectorAll("[data-series]:not([hidden])")];
+        const known = [...seen.map((trace) => trace.meta.s), ...panels.map((part) => Number(part.dataset.series))];
+        return [...new Set(known)].sort();
         """
     )
     return found
@@ -208,10 +210,10 @@ def test_headings_are_in_order_and_figures_have_words(browser: Any, full_page: P
     levels = browser.execute_script(script)
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
-    silent = "return [...document.querySelectorAll('.plot')].filter((plot) => !(plot.getAttribute('aria-label') || '').trim()).length"
-    assert browser.execute_script(silent) == 0
-    assert "At a glance" in browser.execute_script("return document.querySelector('main section').innerText")
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    labels = "return [...document.querySelectorAll('.plot')].map((plot) => plot.getAttribute('aria-label') || '')"
+    assert all(len(label) > 20 for label in browser.execute_script(labels))
+    assert "at a glance" in browser.execute_script("return document.querySelector('main section').innerText")
 
 
 def test_the_picker_hides_and_shows_a_policy_everywhere(browser: Any, full_page: Path) -> None:
@@ -340,10 +342,10 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
     assert complaints(browser) == []
 
 
-def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> None:
     fedfloor.simulate("campus", policy="random", rounds=2, out=tmp_path / "run")
     run = collect([tmp_path / "run"]).runs[0]
-    records: list[Mapping[str, Any]] = [{**run.records[t % 2], "round": t, "clock_s": float(t)} for t in range(300)]
+    records: list[Mapping[str, Any]] = [{**run.records[t % 2], "round": t, "clock_s": float(t)} for t in range(150)]
     long = dataclasses.replace(run, records=tuple(records))
     page = tmp_path / "report.html"
     labels: Sequence[str] = ("one", "other")

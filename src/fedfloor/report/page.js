@@ -73,6 +73,7 @@
     const figure = drawn.get(id)();
     if (!place || place.closest("[hidden]") || !figure) return;
     const { data, layout } = dressed(figure);
+    if (printing) layout.width = place.clientWidth; // resizing comes too late for paper
     Plotly.react(place, data, layout, config);
   }
 
@@ -241,10 +242,17 @@
     }
     dark.addEventListener("change", drawAll);
     narrow.addEventListener("change", drawAll);
-    addEventListener("beforeprint", () => { printing = true; drawAll(); resize(); });
-    addEventListener("afterprint", () => { printing = false; drawAll(); resize(); });
+    addEventListener("beforeprint", () => print(true));
+    addEventListener("afterprint", () => print(false));
     pick(); // what the browser remembered of the boxes counts
     document.body.dataset.ready = "yes";
+  }
+
+  function print(begins) {
+    printing = begins;
+    document.body.classList.toggle("printing", begins); // as wide as paper, before the figures are measured
+    drawAll();
+    if (!begins) resize();
   }
 
   const resize = () => drawn.forEach((_, id) => { const place = byId(id); if (place && place.offsetParent && place.data) Plotly.Plots.resize(place); });

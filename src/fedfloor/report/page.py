@@ -245,22 +245,16 @@ def _where_it_goes(laid_out: Sequence[SeriesArrays], looks: Sequence[Style]) -> 
         ("time", "Time", measures.time_split, "s"),
         ("energy", "Energy", measures.energy_split, "J"),
     )
-    for index, (series, look) in enumerate(zip(laid_out, looks, strict=True)):
-        for kind, title, measure, unit in kinds:
-            split = measure(series)
-            top = max(_top(measure(other)) for other in laid_out)
-            says = (
-                f"Mean over the rounds in which a floor was picked; all policies share the axis, to {top:.3g} {unit}."
-            )
-            figure = plots.split_figure(split, index, top, unit)
+    splits = {kind: [measure(series) for series in laid_out] for kind, _, measure, _ in kinds}
+    for index, look in enumerate(looks):
+        for kind, title, _, unit in kinds:
+            split, top = splits[kind][index], max(_top(other) for other in splits[kind])
+            says = "Mean over the rounds in which a floor was picked; all policies share the axis."
+            figure = plots.split_figure(split, index, top, unit) if split.picked.any() else None
             missing = "This policy has picked no floor so far."
-            none = not split.picked.any()
-            name = f"{kind}-{index}"
-            cards.append(_Card(name, f"{title}: {look.label}", says, None if none else figure, missing, series=index))
-    says = (
-        "A floor downloads the model, its devices train the bottom layers and its gateway the top, and it uploads the "
-    )
-    says += "result. Times of training are those of its slowest device."
+            cards.append(_Card(f"{kind}-{index}", f"{title}: {look.label}", says, figure, missing, series=index))
+    says = "A floor downloads the model, its devices train the bottom layers and its gateway the top, and it uploads "
+    says += "the result. Times of training are those of its slowest device."
     return _Section("where", "Where a round's time and energy go", says, tuple(cards))
 
 
