@@ -56,11 +56,12 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half, len(values))
 
 
-def matched(*series: Series) -> list[tuple[ReadRun, ...]]:
-    """For every seed that all of them have, their runs, cut to the rounds that all of them have."""
+def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
+    """For every seed that all of them have, their runs, cut to the rounds that all of them have unless `whole`."""
     by_seed = [{run.scenario.seed: run for run in part.runs} for part in series]
     shared = [seed for seed in by_seed[0] if all(seed in part for part in by_seed)]
-    return [_cut([part[seed] for part in by_seed]) for seed in shared]
+    groups = [tuple(part[seed] for part in by_seed) for seed in shared]
+    return groups if whole else [_cut(runs) for runs in groups]
 
 
 def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:

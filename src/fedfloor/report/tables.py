@@ -75,8 +75,13 @@ def _rounds(runs: Sequence[ReadRun]) -> str:
     done = spread(len(run.records) for run in runs)
     if all(run.finished for run in runs):
         return done
-    ended = all(run.finished or run.bounds for run in runs)  # written at the end, which a run may reach early
-    return f"{'ended' if ended else 'still going'}: {done} of {spread(run.scenario.rounds for run in runs)}"
+    state = "ended" if all(map(_ended, runs)) else "still going"
+    return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}"
+
+
+def _ended(run: ReadRun) -> bool:
+    """Whether nothing more will come; bounds are written at the end, which a run may reach early."""
+    return run.finished or bool(run.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class _Figure:
     unit: str
     digits: int
     of: Callable[[ReadRun, ReadRun], float | None]  #: (ours, reference), cut to the same rounds
+    whole: bool = False  #: or not cut
 
 
 def _relative(ours: float, reference: float) -> float:
@@ -99,11 +105,16 @@ def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, referenc
     return None if first is None or second is None else 100.0 * (first - second)
 
 
+def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
+    """None while one of them is still going."""
+    return _relative(ours.summary.clock, reference.summary.clock) if _ended(ours) and _ended(reference) else None
+
+
 _AGAINST = (
     _Figure("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
     _Figure("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
     _Figure("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
-    _Figure("simulated time", " %", 1, lambda a, b: _relative(a.summary.clock, b.summary.clock)),
+    _Figure("simulated time, whole run", " %", 1, _whole_time, whole=True),
     _Figure("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
 )
 
@@ -119,16 +130,26 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     base = collection.series[0 if reference is None else labels.index(reference)]
     rows, single = [], False
     for series in collection.series:
-        pairs = matched(series, base)
         if series is base:
             continue
+        pairs, uncut = matched(series, base), matched(series, base, whole=True)
         single = single or len(pairs) == 1
         rounds = spread(len(ours.records) for ours, _ in pairs) if pairs else ""
         seeds = ", ".join(str(ours.scenario.seed) for ours, _ in pairs) or "none shared"
-        rows.append((series.label, seeds, rounds, *(_difference(figure, pairs) for figure in _AGAINST)))
+        rows.append(
+            (
+                series.label,
+                seeds,
+                rounds,
+                *(_difference(figure, uncut if figure.whole else pairs) for figure in _AGAINST),
+            )
+        )
     if not rows:
         return None
-    notes = ["Same seeds, same weather, the first rounds that both have; mean difference [paired 95 % t-interval]."]
+    notes = [
+        "Same seeds, same weather, the first rounds that both have; mean difference [paired 95 % t-interval]. Whole "
+        "runs are compared once both have ended."
+    ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
     columns = ("policy", "seeds", "rounds", *(figure.name for figure in _AGAINST))
