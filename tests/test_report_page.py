@@ -278,6 +278,8 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
 def test_print_is_light_and_without_controls(browser: Any, full_page: Path) -> None:
     visit(browser, full_page, scheme="dark")
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    widths = "return [...document.querySelectorAll('.main-svg')].map((part) => part.getBoundingClientRect().width)"
+    assert max(browser.execute_script(widths)) <= 680  # A4 and Letter between their margins
     emulate(browser, media="print", scheme="dark")
     shown = "return getComputedStyle(document.querySelector(arguments[0])).display"
     assert browser.execute_script(shown, ".picker") == "none"
@@ -345,7 +347,7 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
 def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> None:
     fedfloor.simulate("campus", policy="random", rounds=2, out=tmp_path / "run")
     run = collect([tmp_path / "run"]).runs[0]
-    records: list[Mapping[str, Any]] = [{**run.records[t % 2], "round": t, "clock_s": float(t)} for t in range(150)]
+    records: list[Mapping[str, Any]] = [{**run.records[t % 2], "round": t, "clock_s": float(t)} for t in range(300)]
     long = dataclasses.replace(run, records=tuple(records))
     page = tmp_path / "report.html"
     labels: Sequence[str] = ("one", "other")

@@ -49,11 +49,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.costs.compute import floor_sum, split_costs, training_time
-from fedfloor.costs.plant import Plant, arrays_of
 from fedfloor.costs.radio import upload_energy
 from fedfloor.errors import FedfloorError
 from fedfloor.participation import participation_rates
-from fedfloor.report.reading import Collection, ReadRun, Series
+from fedfloor.report.arrays import RunArrays, SeriesArrays, column_of, lay_out, lay_out_run
+from fedfloor.report.reading import Collection
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import parse_policy
 
@@ -66,49 +66,6 @@ PHASES = ("download", "device", "gateway", "upload")
 #: who spends a floor's energy
 SPENDERS = ("devices", "gateway computing", "gateway transmitting")
 _RING = 8  #: devices that stand in one circle around their gateway; more fill a disc
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunArrays:
-    """One run's log as arrays over T rounds, M floors and N devices."""
-
-    run: ReadRun
-    plant: Plant
-    rounds: Ints  #: (T,) from 1: how many had been run
-    delay: Floats  #: (T,) [s]
-    clock: Floats  #: (T,) [s] simulated time at the end of the round
-    accuracy: Floats  #: (T,) [1] nan where the model was not tested
-    selected: Bools  #: (T, M)
-    completed: Bools  #: (T, M)
-    target: Floats  #: (T, M) [1] target rate
-    download: Floats  #: (T, M) [s]
-    train: Floats  #: (T, M) [s] of the slowest device, its gateway's part included
-    upload: Floats  #: (T, M) [s]
-    power: Floats  #: (T, M) [W] nan where not selected
-    energy: Floats  #: (T, M) [J] of the gateway
-    bound: Floats  #: (T, M) Theorem 1's; nan where unknown
-    divergence: Floats  #: (T, M) nan where not observed
-    cut: Floats  #: (T, N) [1] nan where not selected
-    frequency: Floats  #: (T, N) [Hz] of the gateway for this device
-    device_energy: Floats  #: (T, N) [J]
-
-    @property
-    def floors(self) -> tuple[str, ...]:
-        """Names, (M,)."""
-        return self.plant.gateways.names
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Names, (N,)."""
-        return self.plant.devices.names
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SeriesArrays:
-    """Runs that differ in nothing but their seed."""
-
-    label: str
-    runs: tuple[RunArrays, ...]  #: by seed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,49 +188,6 @@ class PlantMap:
     devices: tuple[str, ...]
     device_xy: Floats  #: (N, 2)
     floor_of: Ints  #: (N,)
-
-
-def lay_out(collection: Collection) -> tuple[SeriesArrays, ...]:
-    """All runs of a collection as arrays."""
-    return tuple(_series(series) for series in collection.series)
-
-
-def _series(series: Series) -> SeriesArrays:
-    return SeriesArrays(series.label, tuple(lay_out_run(run) for run in series.runs))
-
-
-def lay_out_run(run: ReadRun) -> RunArrays:
-    """One run as arrays."""
-    plant, records = arrays_of(run.scenario), run.records
-    first = np.searchsorted(plant.devices.floor, np.arange(plant.gateways.count)).tolist()
-    shape = (len(records), len(plant.devices.names))
-    of_device = {key: np.full(shape, np.nan) for key in ("cut", "gateway_frequency_hz", "energy_j")}
-    for t, record in enumerate(records):
-        for begin, entry in zip(first, record["gateways"], strict=True):
-            for n, device in enumerate(entry.get("devices", ()), start=begin):
-                for key, values in of_device.items():
-                    values[t, n] = _number(device.get(key))
-    return RunArrays(
-        run=run,
-        plant=plant,
-        rounds=np.array([record["round"] + 1 for record in records], dtype=np.int64),
-        delay=_endless(_column(records, "delay_s")),
-        clock=_endless(_column(records, "clock_s")),
-        accuracy=_column(records, "accuracy"),
-        selected=_of_floors(records, "selected") == 1.0,
-        completed=_of_floors(records, "completed") == 1.0,
-        target=_of_floors(records, "target_rate"),
-        download=_endless(_of_floors(records, "download_s")),
-        train=_endless(_of_floors(records, "train_s")),
-        upload=_endless(_of_floors(records, "upload_s")),
-        power=_of_floors(records, "power_w"),
-        energy=_of_floors(records, "energy_j"),
-        bound=_of_floors(records, "divergence_bound"),
-        divergence=_of_floors(records, "divergence"),
-        cut=of_device["cut"],
-        frequency=of_device["gateway_frequency_hz"],
-        device_energy=of_device["energy_j"],
-    )
 
 
 def accuracy_over_rounds(series: SeriesArrays) -> Curve | None:
@@ -413,7 +327,8 @@ def failures(series: SeriesArrays) -> Failures:
 
 def tradeoffs(collection: Collection) -> tuple[Tradeoff, ...]:
     """Delay and participation over V: as measured by `fedfloor tradeoff`, and of ddsra runs with several V."""
-    found = [_measured_tradeoff(collection.tradeoff)] if collection.tradeoff else []
+    points_of = [point for point in collection.tradeoff if isinstance(point.get("v"), int | float)]
+    found = [_measured_tradeoff(points_of)] if points_of else []
     groups: dict[str, dict[float, tuple[float, float, str]]] = {}
     for series in collection.series:
         first = series.runs[0]
@@ -483,23 +398,6 @@ def _around(count: int, start: float) -> Floats:
     radius: Floats = np.ones(count) if ring else np.sqrt((n + 0.5) / count)
     angle: Floats = start + math.pi / 2.0 + n * (2.0 * math.pi / count if ring else math.pi * (3.0 - math.sqrt(5.0)))
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _column(records: Sequence[Mapping[str, Any]], key: str) -> Floats:
-    return np.array([record.get(key) for record in records], dtype=float)  # null becomes nan
-
-
-def _of_floors(records: Sequence[Mapping[str, Any]], key: str) -> Floats:
-    return np.array([[entry.get(key) for entry in record["gateways"]] for record in records], dtype=float)
-
-
-def _endless(values: Floats) -> Floats:
-    """Logs write an endless time as null."""
-    return np.where(np.isnan(values), np.inf, values)
 
 
 def _tested(run: RunArrays, x: Floats) -> tuple[Floats, Floats]:
@@ -598,9 +496,9 @@ def _measured_tradeoff(points: Sequence[Mapping[str, Any]]) -> Tradeoff:
     ordered = sorted(points, key=lambda point: float(point["v"]))
     return Tradeoff(
         "fedfloor tradeoff",
-        v=_column(ordered, "v"),
-        delay=_column(ordered, "mean_delay_s"),
-        shortfall=_column(ordered, "shortfall"),
-        delay_bound=_column(ordered, "delay_bound_s"),
-        shortfall_bound=_column(ordered, "shortfall_bound"),
+        v=column_of(ordered, "v"),
+        delay=column_of(ordered, "mean_delay_s"),
+        shortfall=column_of(ordered, "shortfall"),
+        delay_bound=column_of(ordered, "delay_bound_s"),
+        shortfall_bound=column_of(ordered, "shortfall_bound"),
     )
