@@ -28,6 +28,7 @@ _MARKERS = "os^DvPX*"
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 _COLUMN, _PAGE = 3.5, 7.16  #: [inch] width of a journal's column and of its page
 _DPI = 200
+_BARS = 60  #: floors that have a bar each; more become a line or an area, in ascending order
 _STYLE: dict[Any, Any] = {
     "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
     "legend.fontsize": 7, "legend.frameon": False, "legend.handlelength": 2.8, "lines.linewidth": 1.3,
@@ -210,6 +211,8 @@ def _participation(laid: _Laid) -> "Figure | None":
     found = [(index, name, measures.participation(series)) for index, name, series in laid.each()]
     floors = found[0][2].floors
     shown = [entry for entry in found if entry[2].floors == floors]  # others have other floors
+    if len(floors) > _BARS:
+        return _sorted_participation(shown)
     wide = _COLUMN if len(floors) * len(shown) <= 48 else _PAGE
     figure, axes = _axes(2.5, wide)
     width = 0.84 / len(shown)
@@ -220,6 +223,19 @@ def _participation(laid: _Laid) -> "Figure | None":
         axes.hlines(entry.target, at - width / 2, at + width / 2, color="black", linewidth=1.0, label=label)
     _name_floors(axes, floors, wide - 0.5)
     axes.set(ylabel="share of rounds completed", ylim=(0, None))
+    _legend(figure, axes)
+    return figure
+
+
+def _sorted_participation(shown: Sequence[tuple[int, str, measures.Participation]]) -> "Figure":
+    """Of many floors, how many take part how often."""
+    figure, axes = _axes()
+    for index, name, entry in shown:
+        at = np.arange(1, len(entry.floors) + 1)
+        every = max(1, len(entry.floors) // 12)
+        axes.plot(at, np.sort(entry.achieved), label=name, markevery=(index * every // 8, every), **_look(index))
+    axes.plot(at, np.sort(shown[0][2].target), color="black", linewidth=0.8, label="target rate")
+    axes.set(xlabel="floors, the least served first", ylabel="share of rounds completed", ylim=(0, None))
     _legend(figure, axes)
     return figure
 
@@ -258,12 +274,18 @@ def _stacked(laid: _Laid, of: Callable[[SeriesArrays], measures.Split], unit: st
             panel.set_visible(False)
             continue
         name, split = entry
+        panel.set_title(name)
+        if len(split.floors) > _BARS:
+            total = np.nansum(split.values, axis=0)
+            areas = np.nan_to_num(split.values[:, np.argsort(total)], posinf=0.0)
+            panel.stackplot(np.arange(1, len(total) + 1), areas, labels=split.parts, colors=COLOURS, linewidth=0)
+            panel.set_xlabel("floors, the least first")
+            continue
         below, at = np.zeros(len(split.floors)), np.arange(len(split.floors))
         for index, (part, values) in enumerate(zip(split.parts, split.values, strict=True)):
             height = np.where(np.isfinite(values), values, 0.0)
             panel.bar(at, height, 0.72, bottom=below, label=part, **_fill(index))
             below += height
-        panel.set_title(name)
         _name_floors(panel, split.floors, width / columns - 0.5)
     for panel in panels[::columns]:
         panel.set_ylabel(f"mean of a round [{unit}]")
