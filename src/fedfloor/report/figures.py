@@ -154,10 +154,10 @@ def _longest(values: Sequence[measures.Floats]) -> float:
 
 
 def _percent(axis: Any) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415
 
-    axis.set_major_locator(MaxNLocator(6))
-    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100.0 * share:.4g} %"))
 
 
 def _accuracy_rounds(laid: _Laid) -> "Figure | None":
