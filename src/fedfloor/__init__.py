@@ -6,14 +6,14 @@
 6
 """
 
-__all__ = ["FedfloorError", "Run", "__version__", "compare", "load", "plan", "read", "run", "simulate"]
+__all__ = ["FedfloorError", "Run", "__version__", "compare", "load", "plan", "read", "report", "run", "simulate"]
 
 from typing import TYPE_CHECKING, Any
 
 from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
-    from fedfloor.api import Run, compare, load, plan, read, run, simulate
+    from fedfloor.api import Run, compare, load, plan, read, report, run, simulate
 
 __version__ = "0.1.0"
 

@@ -13,6 +13,7 @@ __all__ = [
     "plan",
     "prepare",
     "read",
+    "report",
     "resolve",
     "round_to_plan",
     "run",
@@ -40,6 +41,7 @@ from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 
 if TYPE_CHECKING:
+    from fedfloor.report.making import Report
     from fedfloor.running import Event, TrainedRun
 
 
@@ -315,3 +317,38 @@ def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str
     18
     """
     return columns_of(read_records(Path(run)) if isinstance(run, str | Path) else run.records, per)
+
+
+def report(
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    *,
+    out: str | Path | None = None,
+    csv: str | Path | None = None,
+    pdf: bool = False,
+) -> "Report":
+    """One page, figures and tables of runs that have a folder, finished or still going. Needs the extra 'report'.
+
+    They go into the one folder that is named, or into `report` of the current folder, or where `out` says; with `csv`
+    all rounds of all runs are written there. What is not right about a run is in `collection.problems` of the answer.
+
+    Examples
+    --------
+    >>> import fedfloor, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> run = fedfloor.simulate("quick", policy="round_robin", rounds=4, out=folder + "/run")
+    >>> done = fedfloor.report(run, csv=folder + "/rounds.csv")
+    >>> done.page.name, done.tables[0].rows[0][:3]
+    ('report.html', ('round_robin', '7', '4'))
+    """
+    from fedfloor.report.making import make_report  # noqa: PLC0415  # it takes longer to load than most runs to read
+
+    several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+    return make_report([_folder_of(run) for run in several], out=out, csv=csv, pdf=pdf)
+
+
+def _folder_of(run: Run | str | Path) -> Path:
+    folder = run.folder if isinstance(run, Run) else run
+    if not isinstance(folder, str | Path):
+        what = "a run without a folder" if isinstance(run, Run) else f"a {type(run).__name__}"
+        raise RunLogError(f"report: must be given run folders, got {what}. Run it with out, then name that folder")
+    return Path(folder)

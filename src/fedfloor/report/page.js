@@ -1,0 +1,261 @@
+"use strict";
+// Draws the figures of the report, and follows the policy picker, the colour scheme and the choice of a run.
+(() => {
+  const report = JSON.parse(document.getElementById("report-data").textContent);
+  const shown = new Set(report.series.map((_, at) => at));
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const narrow = matchMedia("(max-width: 600px)");
+  const drawn = new Map(); // id -> what makes {data, layout}, so that a figure can be made again
+  let printing = false;
+  const config = {
+    displaylogo: false, displayModeBar: narrow.matches ? false : "hover", responsive: true, showTips: false, scrollZoom: false,
+    showSendToCloud: false, plotlyServerURL: "", // nothing leaves this page
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "sendDataToCloud", "sendChartToCloud"],
+  };
+
+  const byId = (id) => document.getElementById(id);
+  const isDark = () => dark.matches && !printing;
+  const text = (name) => String(name).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const short = (name) => text(name.length > 22 ? name.slice(0, 21) + "…" : name);
+  const number = (value) => (value === null ? "endless" : Number(value.toPrecision(3)).toString());
+
+  function theme() {
+    return isDark()
+      ? { ink: "#e8ebee", soft: "#a3adb7", line: "#2f373f", card: "#181c20", plot: "#1c2126", idle: "#4a535c",
+          scales: { cut: [[0, "#17483c"], [1, "#c4f5e3"]], count: [[0, "#23465c"], [1, "#8fd3fa"]] } }
+      : { ink: "#1d2329", soft: "#5b6570", line: "#e4e8ec", card: "#ffffff", plot: printing ? "#ffffff" : "#fbfbfc", idle: "#c3c9cf",
+          scales: { cut: [[0, "#d3ede4"], [1, "#00523e"]], count: [[0, "#d3e6f2"], [1, "#005a8d"]] } };
+  }
+
+  function axisOf(colours, axis) {
+    const given = axis || {};
+    return {
+      gridcolor: colours.line, linecolor: colours.line, zerolinecolor: colours.line, tickcolor: colours.line, zeroline: false,
+      automargin: true, tickfont: { color: colours.soft }, ...given,
+      title: { standoff: 8, ...given.title, font: { color: colours.soft, size: 13 } },
+    };
+  }
+
+  function dressed(figure) {
+    const colours = theme();
+    const data = figure.data.map((trace) => {
+      const meta = trace.meta || {};
+      const copy = { ...trace };
+      if (meta.s !== undefined && !shown.has(meta.s)) copy.visible = false;
+      if (meta.ink) copy.marker = { ...trace.marker, line: { ...trace.marker.line, color: colours.ink } };
+      if (meta.scale && trace.type === "heatmap") copy.colorscale = colours.scales[meta.scale];
+      if (meta.scale && trace.marker) copy.marker = { ...trace.marker, colorscale: colours.scales[meta.scale] };
+      if (copy.colorbar) copy.colorbar = barOf(copy.colorbar, colours);
+      if (copy.marker && copy.marker.colorbar) copy.marker = { ...copy.marker, colorbar: barOf(copy.marker.colorbar, colours) };
+      return copy;
+    });
+    const layout = {
+      paper_bgcolor: colours.card, plot_bgcolor: colours.plot, dragmode: narrow.matches ? false : "zoom",
+      font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif", size: 12.5, color: colours.ink },
+      hoverlabel: { bgcolor: colours.card, bordercolor: colours.line, font: { color: colours.ink }, namelength: -1, align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colours.soft, activecolor: colours.ink },
+      showlegend: false, hovermode: "closest",
+      ...figure.layout,
+      margin: { l: 10, r: 12, t: 26, b: 10, ...figure.layout.margin },
+      legend: { orientation: "h", x: 0, y: 0, xanchor: "left", yref: "container", yanchor: "bottom", font: { color: colours.soft }, ...figure.layout.legend },
+      height: figure.height, xaxis: axisOf(colours, figure.layout.xaxis), yaxis: axisOf(colours, figure.layout.yaxis),
+    };
+    delete layout.width;
+    return { data, layout };
+  }
+
+  function barOf(bar, colours) {
+    return { thickness: 12, outlinewidth: 0, ...bar, tickfont: { color: colours.soft }, title: { ...bar.title, font: { color: colours.soft, size: 12 } } };
+  }
+
+  function draw(id) {
+    const place = byId(id);
+    const figure = drawn.get(id)();
+    if (!place || place.closest("[hidden]") || !figure) return;
+    const { data, layout } = dressed(figure);
+    if (printing) layout.width = place.clientWidth; // resizing comes too late for paper
+    Plotly.react(place, data, layout, config);
+  }
+
+  const drawAll = () => drawn.forEach((_, id) => draw(id));
+
+  // One run, round by round.
+  const chosen = { run: 0, at: 0 };
+
+  function timelineFigure() {
+    const run = report.runs[chosen.run];
+    const colours = theme();
+    const names = report.plants[run.plant].floors;
+    const [round, floors, channels, failures, ends] = run.timeline[chosen.at];
+    const rows = names.length <= 30 ? names.map((_, m) => m) : floors;
+    const row = new Map(rows.map((m, at) => [m, at]));
+    const data = report.phases.map(([phase, colour], k) => {
+      const starts = ends.map((end) => (k ? end[k - 1] : 0));
+      return {
+        type: "bar", orientation: "h", name: phase, marker: { color: colour }, base: starts, y: floors.map((m) => row.get(m)),
+        x: ends.map((end, at) => (end[k] === null ? 0 : end[k] - starts[at])), width: 0.62,
+        text: floors.map((m, at) => `${text(names[m])}, channel ${channels[at]}<br>${phase}: ${number(starts[at])} to ${number(ends[at][k])} s`),
+        textposition: "none", hovertemplate: "%{text}<extra></extra>",
+      };
+    });
+    const failed = floors.map((m, at) => at).filter((at) => failures[at]);
+    data.push({
+      type: "scatter", mode: "text", x: failed.map((at) => ends[at][3] ?? 0), y: failed.map((at) => row.get(floors[at])),
+      text: failed.map((at) => ` failed: ${text(failures[at])}`), textposition: "middle right", hoverinfo: "skip",
+      textfont: { color: colours.ink }, showlegend: false, cliponaxis: false,
+    });
+    const step = Math.max(1, Math.ceil(rows.length / 40));
+    const ticks = rows.map((_, at) => at).filter((at) => at % step === 0);
+    return {
+      data, height: Math.min(900, 130 + 26 * Math.max(rows.length, 3)),
+      layout: {
+        barmode: "overlay", showlegend: true,
+        xaxis: { title: { text: `seconds since the start of round ${round}` }, range: [0, Math.max(run.longest, ...ends.map((end) => end[3] ?? 0)) * 1.14 || 1], separatethousands: true },
+        yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[rows[at]])), range: [rows.length - 0.4, -0.6], showgrid: false },
+      },
+    };
+  }
+
+  function mapFigure() {
+    const run = report.runs[chosen.run];
+    const plant = report.plants[run.plant];
+    const colours = theme();
+    const [round, floors, , failures] = run.timeline[chosen.at];
+    const ofRound = byId("map-cuts").value === "round";
+    const cuts = ofRound ? run.cuts.map((row) => row[chosen.at]) : run.mean;
+    const value = (n) => cuts[run.byFloor ? plant.of[n] : n];
+    const said = (cut) => (cut === null || cut < 0 ? "not picked" : `${ofRound ? "" : "on average "}${number(cut)} of ${report.runs[chosen.run].layers} layers on the device`);
+    const known = plant.devices.map((_, n) => n).filter((n) => value(n) !== null && value(n) >= 0);
+    const rest = plant.devices.map((_, n) => n).filter((n) => !(value(n) !== null && value(n) >= 0));
+    const size = plant.devices.length > 400 ? 6 : plant.devices.length > 100 ? 8 : 12;
+    const dots = (list, marker) => ({
+      type: "scatter", mode: "markers", x: list.map((n) => plant.dx[n]), y: list.map((n) => plant.dy[n]), marker,
+      text: list.map((n) => `${text(plant.devices[n])}<br>${said(value(n))}`), hovertemplate: "%{text}<extra></extra>",
+    });
+    const picked = new Set(floors);
+    const lines = (list, dash, colour) => ({
+      type: "scatter", mode: "lines", hoverinfo: "skip", line: { color: colour, width: 2, dash },
+      x: list.flatMap((m) => [0, plant.fx[m], null]), y: list.flatMap((m) => [0, plant.fy[m], null]),
+    });
+    const broken = floors.filter((_, at) => failures[at]);
+    const label = plant.floors.length <= 30;
+    const data = [
+      lines(floors.filter((m) => !broken.includes(m)), "solid", colours.soft),
+      lines(broken, "dot", "#D55E00"),
+      dots(rest, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }),
+      { ...dots(known, {
+          size, color: known.map(value), cmin: 0, cmax: report.runs[chosen.run].layers, line: { width: 1, color: colours.soft },
+          colorbar: { title: { text: "cut" }, len: 0.8, ...ticksOfCuts() } }),
+        meta: { scale: "cut" } },
+      { type: "scatter", mode: label ? "markers+text" : "markers", x: plant.fx, y: plant.fy, textposition: plant.fy.map((y) => (y >= 0 ? "top center" : "bottom center")),
+        textfont: { color: colours.ink, size: 11.5 }, text: plant.floors.map(short),
+        marker: { symbol: "square", size: label ? 9 : 5, color: plant.floors.map((_, m) => (picked.has(m) ? colours.ink : colours.idle)) },
+        customdata: plant.floors.map((name, m) => `${text(name)}: ${number(plant.distance[m])} m away<br>${picked.has(m) ? "picked" : "not picked"} in round ${round}`),
+        hovertemplate: "%{customdata}<extra></extra>" },
+      { type: "scatter", mode: "markers", x: [0], y: [0], marker: { symbol: "star", size: 17, color: colours.ink },
+        text: ["base station"], hovertemplate: "%{text}<extra></extra>" },
+    ];
+    const reach = plant.reach * 1.14;
+    const km = { showgrid: true, range: [-reach, reach], ticksuffix: " m", nticks: 5, separatethousands: true };
+    return {
+      data, height: narrow.matches ? 380 : 520,
+      layout: { xaxis: km, yaxis: { ...km, scaleanchor: "x" }, margin: { t: 14 } },
+    };
+  }
+
+  const ticksOfCuts = () => ({ tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(report.runs[chosen.run].layers / 8)) });
+
+  function cutsFigure() {
+    const run = report.runs[chosen.run];
+    const plant = report.plants[run.plant];
+    const names = run.byFloor ? plant.floors : plant.devices;
+    const rounds = run.timeline.map((entry) => entry[0]);
+    const step = Math.max(1, Math.ceil(names.length / 40));
+    const ticks = names.map((_, at) => at).filter((at) => at % step === 0);
+    return {
+      data: [{
+        type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : cut))), x: rounds, y: names.map((_, at) => at),
+        zmin: 0, zmax: report.runs[chosen.run].layers, hoverongaps: false, meta: { scale: "cut" }, ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
+        colorbar: { title: { text: "cut" }, ...ticksOfCuts() },
+        text: names.map((name, at) => rounds.map(() => `${text(name)}, mean ${run.mean[at] === null ? "none" : number(run.mean[at])}`)),
+        hovertemplate: `%{text}<br>round %{x}: %{z} of ${report.runs[chosen.run].layers} layers on the device<extra></extra>`,
+      }],
+      height: Math.min(1000, 130 + 17 * names.length),
+      layout: {
+        xaxis: { title: { text: "round" }, showgrid: false },
+        yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), autorange: "reversed", showgrid: false },
+      },
+    };
+  }
+
+  const EXPLORED = { "fig-timeline": timelineFigure, "fig-map": mapFigure, "fig-cuts": cutsFigure };
+
+  function chooseRun() {
+    const select = byId("run-choice");
+    for (const option of select.options) option.hidden = option.disabled = !shown.has(report.runs[option.value].s);
+    if (!shown.has(report.runs[select.value]?.s)) {
+      const next = [...select.options].find((option) => !option.disabled);
+      if (next) select.value = next.value;
+    }
+    const empty = shown.size === 0;
+    for (const id of Object.keys(EXPLORED)) byId(id).closest("figure").hidden = empty;
+    if (empty) return;
+    chosen.run = Number(select.value);
+    const slider = byId("round-choice");
+    const last = report.runs[chosen.run].timeline.length - 1;
+    slider.max = last;
+    chosen.at = Math.min(Number(slider.value), last);
+    chooseRound();
+    draw("fig-cuts");
+  }
+
+  function chooseRound() {
+    chosen.at = Number(byId("round-choice").value);
+    const round = report.runs[chosen.run].timeline[chosen.at][0];
+    byId("round-shown").textContent = `round ${round}`;
+    byId("round-choice").setAttribute("aria-valuetext", `round ${round}`);
+    draw("fig-timeline");
+    draw("fig-map");
+  }
+
+  function pick() {
+    shown.clear();
+    document.querySelectorAll("#picker input").forEach((box) => box.checked && shown.add(Number(box.value)));
+    byId("nothing").hidden = shown.size > 0;
+    document.querySelectorAll("[data-series]").forEach((part) => { part.hidden = !shown.has(Number(part.dataset.series)); });
+    drawn.forEach((_, id) => id in EXPLORED || draw(id));
+    if (byId("run-choice")) chooseRun();
+  }
+
+  function start() {
+    for (const [id, figure] of Object.entries(report.figures)) {
+      const select = byId(`${id}-choice`);
+      drawn.set(id, () => (Array.isArray(figure) ? figure[select ? Number(select.value) : 0] : figure));
+      if (select) select.addEventListener("change", () => draw(id));
+    }
+    document.querySelectorAll("#picker input").forEach((box) => box.addEventListener("change", pick));
+    if (byId("run-choice")) {
+      for (const [id, make] of Object.entries(EXPLORED)) drawn.set(id, make);
+      byId("run-choice").addEventListener("change", chooseRun);
+      byId("round-choice").addEventListener("input", chooseRound);
+      byId("map-cuts").addEventListener("change", () => draw("fig-map"));
+    }
+    dark.addEventListener("change", drawAll);
+    narrow.addEventListener("change", drawAll);
+    addEventListener("beforeprint", () => print(true));
+    addEventListener("afterprint", () => print(false));
+    pick(); // what the browser remembered of the boxes counts
+    document.body.dataset.ready = "yes";
+  }
+
+  function print(begins) {
+    printing = begins;
+    document.body.classList.toggle("printing", begins); // as wide as paper, before the figures are measured
+    drawAll();
+    if (!begins) resize();
+  }
+
+  const resize = () => drawn.forEach((_, id) => { const place = byId(id); if (place && place.offsetParent && place.data) Plotly.Plots.resize(place); });
+
+  start();
+})();

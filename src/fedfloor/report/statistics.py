@@ -1,0 +1,99 @@
+"""What runs are held against: the same seed, the same number of rounds, and an interval over seeds."""
+
+__all__ = [
+    "AVERAGED",
+    "Interval",
+    "final_accuracy",
+    "interval",
+    "last_accuracy",
+    "matched",
+    "rounds_to_reach",
+    "smoothed_accuracy",
+]
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from fedfloor.report.reading import ReadRun, Series
+from fedfloor.summary import summarise
+
+#: Evaluations of which a final accuracy is the mean. Who took part last moves a single one by up to ten points, and
+#: round robin with two groups is tested after one and the other in turn. This was chosen when the first 120 rounds of
+#: one seed had been looked at, so the table that compares series shows the last evaluation beside it.
+AVERAGED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over seeds with its 95 % t-interval; of one seed, or where nothing is finite, there is none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int  #: seeds
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether chance alone is an unlikely cause; never of one seed."""
+        return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Mean and 95 % t-interval of at least one value; of paired differences it is the paired interval."""
+    mean = float(np.mean(values))
+    if len(values) < 2 or not math.isfinite(mean):
+        return Interval(mean, None, None, len(values))
+    half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return Interval(mean, mean - half, mean + half, len(values))
+
+
+def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
+    """For every seed that all of them have, their runs, cut to the rounds that all of them have unless `whole`."""
+    by_seed = [{run.scenario.seed: run for run in part.runs} for part in series]
+    shared = [seed for seed in by_seed[0] if all(seed in part for part in by_seed)]
+    groups = [tuple(part[seed] for part in by_seed) for seed in shared]
+    return groups if whole else [_cut(runs) for runs in groups]
+
+
+def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
+    least = min(len(run.records) for run in runs)
+    return tuple(
+        run
+        if len(run.records) == least
+        else replace(run, records=run.records[:least], summary=summarise(run.records[:least]))
+        for run in runs
+    )
+
+
+def smoothed_accuracy(run: ReadRun) -> list[tuple[int, float]]:
+    """Rounds at which the model was tested, and the mean of that evaluation and the four before it."""
+    rounds, values = run.accuracy
+    return [
+        (rounds[last - 1], float(np.mean(values[last - AVERAGED : last]))) for last in range(AVERAGED, len(values) + 1)
+    ]
+
+
+def final_accuracy(run: ReadRun) -> float | None:
+    """Mean of the last five evaluations, or of those there are; None without training."""
+    values = run.accuracy[1][-AVERAGED:]
+    return float(np.mean(values)) if values else None
+
+
+def last_accuracy(run: ReadRun) -> float | None:
+    """The last evaluation by itself; None without training."""
+    values = run.accuracy[1]
+    return values[-1] if values else None
+
+
+def rounds_to_reach(run: ReadRun, level: float) -> int | None:
+    """First round whose mean over five evaluations reaches the level; None if none does."""
+    return next((at for at, value in smoothed_accuracy(run) if value >= level), None)
