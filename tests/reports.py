@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import fedfloor
-from fedfloor.report.reading import Collection, ReadRun, Series
+from fedfloor.reporting.reading import Collection, ReadRun, Series
 from fedfloor.scenario import Scenario
 from fedfloor.summary import summarise
 

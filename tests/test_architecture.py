@@ -14,11 +14,11 @@ SOURCE = Path(fedfloor.__file__).parent
 ORDER = [
     "errors", "references", "crew", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
     "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
-    "checkpoint", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing", "comparing",
-    "deploy", "report", "api", "console", "cli",
+    "checkpoint", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing",
+    "deploy", "reporting", "comparing", "api", "console", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it
-HOMES = {"torch": "training", "matplotlib": "report", "plotly": "report", "flwr": "flower", "ray": "cluster"}
+HOMES = {"torch": "training", "matplotlib": "reporting", "plotly": "reporting", "flwr": "flower", "ray": "cluster"}
 HOMES |= {"tensorboard": "loggers", "mlflow": "loggers"}
 FILES = sorted(SOURCE.rglob("*.py"))
 

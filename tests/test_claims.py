@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from fedfloor.report.claims import CLAIMS, claims
-from fedfloor.report.reading import Collection, ReadRun
+from fedfloor.reporting.claims import CLAIMS, claims
+from fedfloor.reporting.reading import Collection, ReadRun
 from tests.reports import gathered, made_up
 
 OURS = "ddsra:v=0.01,solver=exact"

@@ -13,9 +13,9 @@ import tomli_w
 
 import fedfloor
 from fedfloor.participation import participation_rates
-from fedfloor.report import measures
-from fedfloor.report.measures import RunArrays, SeriesArrays
-from fedfloor.report.reading import Collection, ReadRun, Series, collect
+from fedfloor.reporting import measures
+from fedfloor.reporting.measures import RunArrays, SeriesArrays
+from fedfloor.reporting.reading import Collection, ReadRun, Series, collect
 from fedfloor.summary import summarise
 from tests.conftest import small_table
 

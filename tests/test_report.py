@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import fedfloor
-import fedfloor.report.making
+import fedfloor.reporting.making
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.report.saving import save
+from fedfloor.reporting.saving import save
 from tests.test_packaging import without_extras
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -213,7 +213,7 @@ def test_other_things_than_folders_are_refused() -> None:
 
 def test_the_function_and_the_package_share_their_name(runs: Path) -> None:
     code = "import sys, fedfloor; fedfloor.report(sys.argv[1]); fedfloor.report(sys.argv[1]); "
-    code += "import fedfloor.report.tables; from fedfloor import report; print(report(sys.argv[1]).page.name)"
+    code += "import fedfloor.reporting.tables; from fedfloor import report; print(report(sys.argv[1]).page.name)"
     done = subprocess.run([sys.executable, "-c", code, str(runs)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "report.html"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fedfloor.report.figures import COLOURS, FIGURES, draw_figures
-from fedfloor.report.reading import Collection, Series
+from fedfloor.reporting.figures import COLOURS, FIGURES, draw_figures
+from fedfloor.reporting.reading import Collection, Series
 from tests.reports import gathered, made_up
 
 #: without training and without failures
@@ -87,7 +87,7 @@ def test_the_readers_settings_stay_as_they_are(tmp_path: Path) -> None:
 
 def test_pyplot_is_not_loaded(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from tests.reports import *; "
-    code += "from fedfloor.report.figures import draw_figures; "
+    code += "from fedfloor.reporting.figures import draw_figures; "
     code += (
         f"draw_figures(gathered(made_up('random')), Path({str(tmp_path)!r})); print('matplotlib.pyplot' in sys.modules)"
     )

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.report import page as page_module
-from fedfloor.report.page import write_page
-from fedfloor.report.reading import Collection, ReadRun, Series, collect
+from fedfloor.reporting import page as page_module
+from fedfloor.reporting.page import write_page
+from fedfloor.reporting.reading import Collection, ReadRun, Series, collect
 from fedfloor.summary import summarise
 
 FLAGS = (

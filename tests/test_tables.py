@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from fedfloor.errors import FedfloorError
-from fedfloor.report.cells import change, duration, plain, with_interval
-from fedfloor.report.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach
-from fedfloor.report.tables import against, bounds, headline, solver_gain, tables
+from fedfloor.reporting.cells import change, duration, plain, with_interval
+from fedfloor.reporting.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach
+from fedfloor.reporting.tables import against, bounds, headline, solver_gain, tables
 from tests.reports import gathered, made_up
 
 

@@ -41,7 +41,7 @@ from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
 from fedfloor.simulation import SimulatedPlant, simulated_rates
 
 if TYPE_CHECKING:
-    from fedfloor.report.making import Report
+    from fedfloor.reporting.making import Report
     from fedfloor.running import Event, TrainedRun
 
 
@@ -340,7 +340,7 @@ def report(
     >>> done.page.name, done.tables[0].rows[0][:3]
     ('report.html', ('round_robin', '7', '4'))
     """
-    from fedfloor.report.making import make_report  # noqa: PLC0415  # it takes longer to load than most runs to read
+    from fedfloor.reporting.making import make_report  # noqa: PLC0415  # it takes longer to load than most runs to read
 
     several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
     return make_report([_folder_of(run) for run in several], out=out, csv=csv, pdf=pdf)

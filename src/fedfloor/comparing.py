@@ -34,6 +34,7 @@ from typing import Any
 from fedfloor.crew import Crew, LostError, Processes, cores
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, ScenarioError
 from fedfloor.preparing import check_engine, prepare, resolve, run_folders
+from fedfloor.reporting.making import Report, make_report
 from fedfloor.runlog import (
     BOUNDS,
     CHECKPOINT,
@@ -282,6 +283,7 @@ class Watch:
     on_round: Callable[[Cell, int], None] = lambda *_: None  #: how many rounds of a run are done
     on_trouble: Callable[[Cell, str], None] = lambda *_: None
     on_tradeoff: Callable[[], None] = lambda: None  #: a simulated round
+    on_report: Callable[[str], None] = lambda _: None  #: a step of the report
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,7 @@ class Comparison:
     folder: Path  #: of all its runs
     runs: tuple[Path, ...]  #: policy by policy, then seed by seed
     failed: Mapping[str, str]  #: run folder -> why it has not ended
+    report: Report | None  #: none if no run has a round
 
 
 #: what a scenario's own policy is held against
@@ -312,11 +315,11 @@ def compare(
     data_dir: str | Path | None = None,
     watch: Watch = Watch(),  # noqa: B008  # frozen
 ) -> Comparison:
-    """Train policies x seeds on the same weather, data split and first weights, side by side. Needs the extra 'train'.
+    """Train policies x seeds on the same weather, data split and first weights, side by side, and report on them.
 
     Runs go into folders below `out`, `runs/compare-<scenario>` if left out. What is there already goes on from its
     last checkpoint, so a comparison that was interrupted is simply called again. Without `policies` the scenario's own
-    is held against the baselines.
+    is held against the baselines. Needs the extras 'train' and 'report'.
 
     Examples
     --------
@@ -324,6 +327,8 @@ def compare(
     >>> done = fedfloor.compare("quick", ["random", "round_robin"], seeds=1, rounds=1, out=tempfile.mkdtemp())
     >>> [path.name for path in done.runs]
     ['quick-random-7', 'quick-round_robin-7']
+    >>> done.report.page.name
+    'report.html'
     """
     check_engine(engine, ray_address, workers)
     if not isinstance(seeds, int) or seeds < 1:
@@ -337,7 +342,7 @@ def compare(
     ]
     folder = Path(out) if out is not None else Path("runs") / f"compare-{first.name}"
     folders = run_folders(planned, folder, resume=True, nested=True)
-    _need_training()
+    _need_extras()
     cells = [
         Cell(one.file, one.scenario, one.scheduler, str(one.policy), place)
         for one, place in zip(planned, folders, strict=True)
@@ -350,7 +355,9 @@ def compare(
         if not isinstance(error, FedfloorError | FailedRunError):
             raise error
     measure_tradeoff(cells, folder, on_round=watch.on_tradeoff)
-    return Comparison(folder, tuple(folders), {name: str(error) for name, error in failed.items()})
+    begun = any((place / ROUNDS).exists() and read_records(place) for place in folders)
+    report = make_report(folder, on_step=watch.on_report) if begun else None
+    return Comparison(folder, tuple(folders), {name: str(error) for name, error in failed.items()}, report)
 
 
 @contextmanager
@@ -367,8 +374,9 @@ def _crew(engine: str, ray_address: str | None, workers: int | None) -> Iterator
         yield crew
 
 
-def _need_training() -> None:
-    """Say at once that torch is missing, not in every run."""
-    for library in ("torch", "safetensors"):
-        if find_spec(library) is None:
-            raise MissingExtraError("training", "train")
+def _need_extras() -> None:
+    """Say at once what is missing, not after hours."""
+    needs = (("training", "train", ("torch", "safetensors")), ("the report", "report", ("matplotlib", "plotly")))
+    for what, extra, libraries in needs:
+        if any(find_spec(library) is None for library in libraries):
+            raise MissingExtraError(what, extra)

@@ -31,23 +31,9 @@ def report(
     Example:  fedfloor report runs/compared --csv rounds.csv
     """
     from fedfloor import console
-    from fedfloor.console.terminal import ERR, OUT, table_of
-    from fedfloor.report.making import STEPS, make_report
+    from fedfloor.reporting.making import STEPS, make_report
 
     with console.progress("report", STEPS, quiet=quiet) as (bar, task):
         done = make_report(runs, out=out, csv=csv, pdf=pdf, on_step=lambda step: bar.update(task, advance=1, note=step))
-    for problem in done.collection.problems:
-        ERR.print(f"warning: {' '.join(problem.split())}", style="yellow", soft_wrap=True)
-    if form is Format.JSON:
-        console.print_json(done.as_json())
-        return
-    headline = done.tables[0]
-    shown = table_of(headline.title, *headline.columns)
-    for row in headline.rows:
-        shown.add_row(*row)
-    OUT.print(shown)
-    OUT.print(headline.note)
-    OUT.print(f"page: {done.page}", soft_wrap=True)
-    OUT.print(f"figures: {done.page.parent / 'figures'} ({len(done.figures)} files)", soft_wrap=True)
-    if done.csv is not None:
-        OUT.print(f"rounds: {done.csv}", soft_wrap=True)
+    console.print_problems(done)
+    console.print_json(done.as_json()) if form is Format.JSON else console.print_report(done)

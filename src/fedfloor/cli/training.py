@@ -174,9 +174,9 @@ def compare(
             data_dir=data_dir,
             watch=watch,
         )
-    console.print_json({"folder": str(done.folder), "failed": done.failed}) if form is Format.JSON else print(
-        done.folder
-    )
+    if done.report is not None:
+        console.print_problems(done.report)
+        console.print_json(done.report.as_json()) if form is Format.JSON else console.print_report(done.report)
     if done.failed:
         name, reason = next(iter(done.failed.items()))
         more = f" and {len(done.failed) - 1} more" if len(done.failed) > 1 else ""

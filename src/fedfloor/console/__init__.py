@@ -11,7 +11,9 @@ __all__ = [
     "print_json",
     "print_listing",
     "print_plan",
+    "print_problems",
     "print_profile",
+    "print_report",
     "print_short",
     "print_simulation",
     "print_tradeoff",
@@ -24,6 +26,7 @@ __all__ = [
 
 from fedfloor.console.comparisons import comparing
 from fedfloor.console.datasets import downloading, print_holding, print_short, print_verified
+from fedfloor.console.reports import print_problems, print_report
 from fedfloor.console.results import (
     as_json,
     print_evaluation,

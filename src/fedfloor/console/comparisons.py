@@ -9,6 +9,7 @@ from rich.progress import Progress, TaskID
 
 from fedfloor.comparing import Cell, Watch, tradeoff_rounds
 from fedfloor.console.terminal import ERR, columns
+from fedfloor.reporting.making import STEPS
 
 
 @contextmanager
@@ -19,7 +20,13 @@ def comparing(*, quiet: bool, note: str = "") -> Iterator[Watch]:
         ERR.print(note)
     with Progress(*columns(), console=ERR, transient=True, disable=not shown) as bar:
         view = _View(bar, note)
-        yield Watch(view.start, view.round, lambda cell, problem: _trouble(cell, problem, quiet=quiet), view.tradeoff)
+        yield Watch(
+            on_start=view.start,
+            on_round=view.round,
+            on_trouble=lambda cell, problem: _trouble(cell, problem, quiet=quiet),
+            on_tradeoff=view.tradeoff,
+            on_report=view.report,
+        )
 
 
 def _trouble(cell: Cell, problem: str, *, quiet: bool) -> None:
@@ -34,6 +41,7 @@ class _View:
         self._bar, self._note = bar, note
         self._all: TaskID | None = None
         self._tradeoff: TaskID | None = None
+        self._report: TaskID | None = None
         self._done: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
         self._cells: Sequence[Cell] = ()
@@ -63,3 +71,9 @@ class _View:
             total = tradeoff_rounds(self._cells[0].scenario)
             self._tradeoff = self._bar.add_task("trade-off over V", total=total, note="")
         self._bar.update(self._tradeoff, advance=1)
+
+    def report(self, step: str) -> None:
+        """The report has got so far."""
+        if self._report is None:
+            self._report = self._bar.add_task("report", total=STEPS, note="")
+        self._bar.update(self._report, advance=1, note=step)

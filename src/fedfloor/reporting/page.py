@@ -15,13 +15,13 @@ import numpy as np
 
 import fedfloor
 from fedfloor.errors import MissingExtraError
-from fedfloor.report import measures, plots
-from fedfloor.report.exploring import explored, kept_runs
-from fedfloor.report.markup import Card, PageTable, Section, contents, notice, picker, section_html, table_html
-from fedfloor.report.measures import RunArrays, SeriesArrays
-from fedfloor.report.plots import Figure, Style, plain
-from fedfloor.report.reading import Collection
-from fedfloor.report.saving import save
+from fedfloor.reporting import measures, plots
+from fedfloor.reporting.exploring import explored, kept_runs
+from fedfloor.reporting.markup import Card, PageTable, Section, contents, notice, picker, section_html, table_html
+from fedfloor.reporting.measures import RunArrays, SeriesArrays
+from fedfloor.reporting.plots import Figure, Style, plain
+from fedfloor.reporting.reading import Collection
+from fedfloor.reporting.saving import save
 
 _LISTED = 8  #: seeds by name
 _HOLDINGS = 12  #: seeds whose data can be looked at
@@ -71,7 +71,7 @@ def _plotly() -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("fedfloor.report") / name).read_text(encoding="utf-8")
+    return (files("fedfloor.reporting") / name).read_text(encoding="utf-8")
 
 
 def _embedded(data: Mapping[str, Any]) -> str:

@@ -18,10 +18,10 @@ import numpy as np
 from scipy import stats
 
 from fedfloor.errors import FedfloorError
-from fedfloor.report.cells import Table, change
-from fedfloor.report.measures import SeriesArrays, lay_out_run, rates
-from fedfloor.report.reading import Collection, ReadRun, Series
-from fedfloor.report.statistics import Interval, final_accuracy, interval, matched, rounds_to_reach
+from fedfloor.reporting.cells import Table, change
+from fedfloor.reporting.measures import SeriesArrays, lay_out_run, rates
+from fedfloor.reporting.reading import Collection, ReadRun, Series
+from fedfloor.reporting.statistics import Interval, final_accuracy, interval, matched, rounds_to_reach
 from fedfloor.runlog import flat
 from fedfloor.scenario import Scenario, build, expand, read
 from fedfloor.scheduling.registry import parse_policy

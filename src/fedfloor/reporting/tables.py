@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fedfloor.errors import FedfloorError, advice_for
-from fedfloor.report.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
-from fedfloor.report.claims import claims
-from fedfloor.report.reading import Collection, ReadRun, Series
-from fedfloor.report.statistics import AVERAGED, Interval, final_accuracy, interval, last_accuracy, matched
+from fedfloor.reporting.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
+from fedfloor.reporting.claims import claims
+from fedfloor.reporting.reading import Collection, ReadRun, Series
+from fedfloor.reporting.statistics import AVERAGED, Interval, final_accuracy, interval, last_accuracy, matched
 from fedfloor.scheduling.registry import parse_policy
 
 

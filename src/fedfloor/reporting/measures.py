@@ -52,8 +52,8 @@ from fedfloor.costs.compute import floor_sum, split_costs, training_time
 from fedfloor.costs.radio import upload_energy
 from fedfloor.errors import FedfloorError
 from fedfloor.participation import participation_rates
-from fedfloor.report.arrays import RunArrays, SeriesArrays, column_of, lay_out, lay_out_run
-from fedfloor.report.reading import Collection
+from fedfloor.reporting.arrays import RunArrays, SeriesArrays, column_of, lay_out, lay_out_run
+from fedfloor.reporting.reading import Collection
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import parse_policy
 

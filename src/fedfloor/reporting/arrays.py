@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.costs.plant import Plant, arrays_of
-from fedfloor.report.reading import Collection, ReadRun, Series
+from fedfloor.reporting.reading import Collection, ReadRun, Series
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fedfloor.errors import RunLogError
-from fedfloor.report.cells import Table
-from fedfloor.report.export import write_csv
-from fedfloor.report.figures import FIGURES, draw_figures
-from fedfloor.report.page import write_page
-from fedfloor.report.reading import Collection, ReadRun, collect
-from fedfloor.report.statistics import final_accuracy, last_accuracy
-from fedfloor.report.tables import tables
+from fedfloor.reporting.cells import Table
+from fedfloor.reporting.export import write_csv
+from fedfloor.reporting.figures import FIGURES, draw_figures
+from fedfloor.reporting.page import write_page
+from fedfloor.reporting.reading import Collection, ReadRun, collect
+from fedfloor.reporting.statistics import final_accuracy, last_accuracy
+from fedfloor.reporting.tables import tables
 
 PAGE = "report.html"
 PICTURES = "figures"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedfloor.errors import RunLogError
-from fedfloor.report.reading import Collection, ReadRun
-from fedfloor.report.saving import save
+from fedfloor.reporting.reading import Collection, ReadRun
+from fedfloor.reporting.saving import save
 from fedfloor.runlog import columns_of
 
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedfloor.errors import MissingExtraError
-from fedfloor.report import measures
-from fedfloor.report.measures import Curve, SeriesArrays
-from fedfloor.report.reading import Collection
-from fedfloor.report.saving import save
+from fedfloor.reporting import measures
+from fedfloor.reporting.measures import Curve, SeriesArrays
+from fedfloor.reporting.reading import Collection
+from fedfloor.reporting.saving import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fedfloor.report.statistics import Interval
+from fedfloor.reporting.statistics import Interval
 
 
 @dataclass(frozen=True, slots=True)

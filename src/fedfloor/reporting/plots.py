@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.report.measures import (
+from fedfloor.reporting.measures import (
     PHASES,
     SPENDERS,
     Curve,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedfloor.report import measures
-from fedfloor.report.measures import RunArrays, SeriesArrays
-from fedfloor.report.plots import plain, spread
+from fedfloor.reporting import measures
+from fedfloor.reporting.measures import RunArrays, SeriesArrays
+from fedfloor.reporting.plots import plain, spread
 
 _NUMBERS = 500_000  #: that the figures of single runs may hold together; a number is about eight bytes
 _ROUNDS = 1000  #: of a run that can be chosen

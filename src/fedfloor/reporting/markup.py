@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fedfloor.report.plots import Figure, Style
+from fedfloor.reporting.plots import Figure, Style
 
 _LISTED = 8  #: lines of a notice
 _CELL, _WORDS = 14, 28  #: letters beyond which a cell may wrap, and beyond which it reads like text

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from fedfloor.report.reading import ReadRun, Series
+from fedfloor.reporting.reading import ReadRun, Series
 from fedfloor.summary import summarise
 
 #: Evaluations of which a final accuracy is the mean. Who took part last moves a single one by up to ten points, and

@@ -1,0 +1,1 @@
+"""Run logs -> tables, figures and one page to look at."""
