@@ -47,7 +47,7 @@ Trace = dict[str, Any]
 
 MANY = 30  #: floors beyond which bars give way to dots
 _POINTS = 800  #: of a line
-_MARKED = 60  #: points up to which a line has markers
+_MARKED = 40  #: points up to which a line has markers
 _DOTS = 1500  #: of a series in a cloud
 _LABELS = 24  #: names along an axis
 _ROWS = 300  #: devices that a grid shows one by one; beyond that floors take their place
