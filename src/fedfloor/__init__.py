@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
-    from fedfloor.api import Run, compare, load, plan, read, report, run, simulate
+    from fedfloor.api import Run, load, plan, read, report, run, simulate
+    from fedfloor.comparing import compare
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,10 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import the functions when they are first used, so that `import fedfloor` stays quick."""
+    if name == "compare":
+        from fedfloor.comparing import compare
+
+        return compare
     if name in __all__:
         from fedfloor import api
 

@@ -1,12 +1,10 @@
 """The Python functions: same names, same defaults, same errors as the command line."""
 
 __all__ = [
-    "Comparison",
     "Prepared",
     "Run",
     "carry_out",
     "carry_out_training",
-    "compare",
     "evaluate",
     "holding",
     "load",
@@ -28,7 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedfloor.comparing import Comparison, compare
 from fedfloor.errors import MissingExtraError, RunLogError, ScenarioError, SnapshotError
 from fedfloor.loggers import logging_to
 from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot

@@ -30,10 +30,11 @@ def report(
 
     Example:  fedfloor report runs/compared --csv rounds.csv
     """
-    from fedfloor import console
+    from fedfloor.console import print_json, progress
+    from fedfloor.console.reports import print_problems, print_report
     from fedfloor.reporting.making import STEPS, make_report
 
-    with console.progress("report", STEPS, quiet=quiet) as (bar, task):
+    with progress("report", STEPS, quiet=quiet) as (bar, task):
         done = make_report(runs, out=out, csv=csv, pdf=pdf, on_step=lambda step: bar.update(task, advance=1, note=step))
-    console.print_problems(done)
-    console.print_json(done.as_json()) if form is Format.JSON else console.print_report(done)
+    print_problems(done)
+    print_json(done.as_json()) if form is Format.JSON else print_report(done)

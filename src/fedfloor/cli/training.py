@@ -156,11 +156,14 @@ def compare(
 
     Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
     """
-    from fedfloor import api, console
+    from fedfloor.comparing import compare as compare_policies
+    from fedfloor.console import print_json
+    from fedfloor.console.comparisons import comparing
+    from fedfloor.console.reports import print_problems, print_report
     from fedfloor.errors import FailedRunError
 
-    with console.comparing(quiet=quiet, note=first_time("ddsra")) as watch:
-        done = api.compare(
+    with comparing(quiet=quiet, note=first_time("ddsra")) as watch:
+        done = compare_policies(
             scenario,
             policies or (),
             seeds,
@@ -175,8 +178,8 @@ def compare(
             watch=watch,
         )
     if done.report is not None:
-        console.print_problems(done.report)
-        console.print_json(done.report.as_json()) if form is Format.JSON else console.print_report(done.report)
+        print_problems(done.report)
+        print_json(done.report.as_json()) if form is Format.JSON else print_report(done.report)
     if done.failed:
         name, reason = next(iter(done.failed.items()))
         more = f" and {len(done.failed) - 1} more" if len(done.failed) > 1 else ""

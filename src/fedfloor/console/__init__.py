@@ -3,7 +3,6 @@
 __all__ = [
     "amount",
     "as_json",
-    "comparing",
     "downloading",
     "print_check",
     "print_evaluation",
@@ -11,9 +10,7 @@ __all__ = [
     "print_json",
     "print_listing",
     "print_plan",
-    "print_problems",
     "print_profile",
-    "print_report",
     "print_short",
     "print_simulation",
     "print_tradeoff",
@@ -24,9 +21,7 @@ __all__ = [
     "working",
 ]
 
-from fedfloor.console.comparisons import comparing
 from fedfloor.console.datasets import downloading, print_holding, print_short, print_verified
-from fedfloor.console.reports import print_problems, print_report
 from fedfloor.console.results import (
     as_json,
     print_evaluation,

@@ -15,8 +15,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy import stats
-
 from fedfloor.errors import FedfloorError
 from fedfloor.reporting.cells import Table, change
 from fedfloor.reporting.measures import SeriesArrays, lay_out_run, rates
@@ -105,7 +103,9 @@ def _rank_of_variety(run: ReadRun) -> float | Unknown:
 def _ranks(first: Any, second: Any) -> float | Unknown:
     if np.unique(first).size < 2 or np.unique(second).size < 2:
         return Unknown("all floors alike")
-    return float(stats.spearmanr(first, second).statistic)
+    from scipy.stats import spearmanr  # noqa: PLC0415  # takes a second to load
+
+    return float(spearmanr(first, second).statistic)
 
 
 def _margin(run: ReadRun) -> float | Unknown:

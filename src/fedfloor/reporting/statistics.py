@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit  # scipy.stats takes a second to load
 
 from fedfloor.reporting.reading import ReadRun, Series
 from fedfloor.summary import summarise
@@ -52,7 +52,7 @@ def interval(values: Sequence[float]) -> Interval:
     mean = float(np.mean(values))
     if len(values) < 2 or not math.isfinite(mean):
         return Interval(mean, None, None, len(values))
-    half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
     return Interval(mean, mean - half, mean + half, len(values))
 
 
