@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+
 from fedfloor.errors import FedfloorError
 from fedfloor.reporting.cells import Table, change
 from fedfloor.reporting.measures import SeriesArrays, lay_out_run, rates
