@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: memory and times are those of one thread
+os.environ.pop("COLUMNS", None)  # what commands print is that of a pipe, whatever terminal the tests are run at
 
 import subprocess
 import sys
