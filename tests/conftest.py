@@ -3,7 +3,6 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: memory and times are those of one thread
-os.environ.pop("COLUMNS", None)  # what commands print is that of a pipe, whatever terminal the tests are run at
 
 import subprocess
 import sys
@@ -69,7 +68,9 @@ def fedfloor_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProces
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "fedfloor", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300)
+        # Named, because pytest's readline puts COLUMNS into an environment that is merely inherited.
+        env = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300, env=env)
 
     return run
 
