@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fedfloor.console import datasets, results, terminal, watching
 from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
+from fedfloor.scheduling.solver.compiling import is_compiled
 
 
 @pytest.fixture
@@ -192,3 +193,22 @@ def test_a_partition_that_is_unknown_points_to_own_data(tmp_path: Path) -> None:
     assert "data.partition: unknown partition, got 'mine:split'" in done.stderr
     assert "data.name of your own, package.module:callable" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_cache_counts_only_for_the_source_it_was_made_from(tmp_path: Path) -> None:
+    source, cache = tmp_path / "mine.py", tmp_path / "cache"
+    source.write_text("def plan():\n    return 0\n")
+    names: dict[str, Any] = {}
+    exec(compile(source.read_text(), str(source), "exec"), names)
+    function = SimpleNamespace(stats=SimpleNamespace(cache_path=str(cache)), py_func=names["plan"])
+    assert not is_compiled(function)  # another checkout has a folder of its own
+    cache.mkdir()
+    (cache / "mine.other-1.py311.nbi").touch()
+    assert not is_compiled(function)
+    (cache / "mine.plan-1.py311.nbi").touch()
+    assert is_compiled(function)
+    later = time.time() + 60
+    os.utime(source, (later, later))
+    assert not is_compiled(function)
+    function.stats.cache_path = None
+    assert not is_compiled(function)
