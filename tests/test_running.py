@@ -286,7 +286,7 @@ def test_a_folder_of_runs_is_not_taken_for_a_run(tmp_path: Path, fedfloor_comman
             small_run(tmp_path / "runs", resume=resume)
     for reader in (fedfloor.read, evaluate):
         with pytest.raises(RunLogError, match=r"is no run folder, but holds one, two\. Name one of them, as .*/one"):
-            reader(tmp_path / "runs")  # type: ignore[operator]
+            reader(tmp_path / "runs")
     done = fedfloor_command("run", "quick", "--out", "runs", "--resume")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "runs: is not empty: it holds the runs one, two" in done.stderr
