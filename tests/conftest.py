@@ -68,7 +68,9 @@ def fedfloor_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProces
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "fedfloor", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300)
+        # Named, because pytest's readline puts COLUMNS into an environment that is merely inherited.
+        env = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300, env=env)
 
     return run
 

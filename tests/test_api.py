@@ -37,6 +37,36 @@ def test_the_policy_in_the_docs_runs(tmp_path: Path) -> None:
     assert "mine:Nearest" in done.stdout
 
 
+def test_the_split_and_the_network_in_the_docs_run(tmp_path: Path) -> None:
+    for file, name, begins in (("data.md", "splits.py", "import numpy"), ("training.md", "nets.py", "from torch")):
+        blocks = (ROOT / "docs" / file).read_text(encoding="utf-8").split("```python\n")[1:]
+        (code,) = [block.split("```")[0] for block in blocks if block.startswith(begins)]
+        (tmp_path / name).write_text(code)
+    command = [
+        sys.executable,
+        "-m",
+        "fedfloor",
+        "run",
+        "quick",
+        "--policy",
+        "random",
+        "--rounds",
+        "1",
+        "--workers",
+        "1",
+    ]
+    command += ["--set", "data.name=splits:by_brightness", "--set", "model.name=nets:small", "--out", "run"]
+    command += ["--set", "participation.rates=uniform", "--set", "training.batch_fraction=0.02"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    export = [sys.executable, "-m", "fedfloor", "evaluate", "run", "--export", "model.safetensors"]
+    subprocess.run(export, capture_output=True, cwd=tmp_path, check=True)
+    blocks = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").split("```python\n")[1:]
+    (code,) = [block.split("```")[0] for block in blocks if block.startswith("import fedfloor, torch")]
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert loaded.stdout.startswith("tensor(0."), loaded.stderr
+
+
 def test_a_policy_that_fails_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("class Bad:\n    def schedule(self, state):\n        state.queue[:] = 0\n")
     command = [sys.executable, "-m", "fedfloor", "simulate", "quick", "--policy", "bad:Bad", "--rounds", "3"]

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+import fedfloor
 from fedfloor.api import evaluate
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.errors import FailedRunError, ModelError, RunLogError
 from fedfloor.scenario.file import Model
 from fedfloor.training.models import build_model
 from tests.test_running import own_data, small_run
@@ -79,6 +80,38 @@ def test_an_exported_model_can_be_used_without_us(run: Path, tmp_path: Path) -> 
     mean, deviation = (np.array(json.loads(facts[key])).reshape(1, -1, 1, 1) for key in ("mean", "deviation"))
     scores = network(torch.tensor((images - mean) / deviation, dtype=torch.float32))
     assert float((scores.argmax(1).numpy() == labels).mean()) == pytest.approx(expected["accuracy"], abs=1 / 360)
+
+
+def test_an_exported_model_is_loaded_with_its_scale(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    expected = evaluate(run, export=file)
+    model = fedfloor.load_model(file)
+    images, labels = lit_data()[1]
+    named = model(torch.tensor(images)).argmax(1).numpy()
+    assert float((named == labels).mean()) == pytest.approx(expected["accuracy"], abs=1 / 360)
+    assert not model.training
+
+
+def test_a_file_that_is_no_export_is_named(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"nowhere\.safetensors: no such file"):
+        fedfloor.load_model(tmp_path / "nowhere.safetensors")
+    (tmp_path / "text.safetensors").write_text("no tensors")
+    with pytest.raises(ModelError, match="cannot be read"):
+        fedfloor.load_model(tmp_path / "text.safetensors")
+    (weights,) = (run / "checkpoint").glob("*.safetensors")
+    with pytest.raises(ModelError, match="says nothing of its network"):
+        fedfloor.load_model(weights)
+    facts = {"model": "cnn", "width": "1.0", "batch_norm": "false", "head": '"linear"', "classes": "10"}
+    facts |= {"input": "[1, 28, 28]", "mean": "[0.0]", "deviation": "[1.0]"}
+    save_file(load_file(weights), tmp_path / "other.safetensors", facts)
+    with pytest.raises(ModelError, match="does not fit its network"):
+        fedfloor.load_model(tmp_path / "other.safetensors")
+
+
+def test_an_export_of_another_ending_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunLogError, match=r"model\.pt: must end in \.safetensors.*Name it model\.safetensors"):
+        evaluate(run, export=tmp_path / "model.pt")
+    assert not (tmp_path / "model.pt").exists()
 
 
 def test_an_export_harms_neither_the_run_nor_what_is_no_file(run: Path, tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fedfloor
+from fedfloor.api import evaluate
 from fedfloor.checkpoint import load_checkpoint
-from fedfloor.console import training_note
+from fedfloor.cli.training import what_is_left
 from fedfloor.errors import DataError, RunLogError
 
 #: a small run on the embedded data: 6 floors, 18 devices with few samples
@@ -141,11 +141,8 @@ def test_estimates_are_timed_and_told_of() -> None:
     events: list[Any] = []
     done = small_run(None, rounds=4, on_event=events.append)
     assert [entry["estimate_s"] is not None for entry in done.timings] == [True, False, False, True]
-    assert [event.estimating for event in events] == [True, *[False] * 6, True, False, False]
-    notes: list[str] = []
-    show = training_note(SimpleNamespace(update=lambda *_, note, **__: notes.append(note)), 0)  # type: ignore[arg-type]
-    show(events[0])
-    assert notes == ["clock 0 s  estimating rates"]
+    assert [event.reading for event in events[:3]] == ["fashion-mnist", None, None]
+    assert [event.estimating for event in events[2:]] == [True, *[False] * 6, True, False, False]
 
 
 def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
@@ -224,24 +221,97 @@ def test_what_no_training_run_left_is_not_resumed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "rounds.jsonl").read_text() == log
 
 
-def test_an_interrupted_run_says_one_word_whatever_its_processes_did(tmp_path: Path) -> None:
+def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_did(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedfloor", "run", "quick", "--policy", "random", "--workers", "2", "--out", "run"]
+    command += ["--set", "training.checkpoint_every=1", "--set", "participation.rates=uniform"]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
             command, cwd=tmp_path, stderr=said, stdout=subprocess.DEVNULL, start_new_session=True
         )
         for _ in range(600):  # until it trains
-            if (tmp_path / "run" / "rounds.jsonl").exists():
+            if (tmp_path / "run" / "checkpoint" / "state.json").exists():
                 break
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) == 130
-    assert (tmp_path / "said").read_text() == "error: interrupted\n"
+    *rounds, last = (tmp_path / "said").read_text().splitlines()
+    assert all(re.match(r"random: round \d+ of 60, accuracy ", line) for line in rounds)
+    found = re.fullmatch(
+        r"interrupted: stopped after round (\d+), checkpoint at round (\d+) in run; go on with the same command "
+        r"and --resume",
+        last,
+    )
+    assert found is not None, last
+    assert int(found[1]) >= int(found[2]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("done", "kept", "expected"),
+    [
+        (7, 5, "stopped after round 7, checkpoint at round 5 in"),
+        (0, 5, "stopped after round 5, checkpoint at round 5 in"),
+        (3, None, "stopped after round 3, no checkpoint in"),
+        (0, None, "stopped before the first round ended"),
+    ],
+)
+def test_what_is_left_of_a_stopped_run_is_told(done: int, kept: int | None, expected: str, tmp_path: Path) -> None:
+    if kept is not None:
+        (tmp_path / "checkpoint").mkdir()
+        (tmp_path / "checkpoint" / "state.json").write_text(json.dumps({"round": kept}))
+    assert what_is_left(tmp_path, done).startswith(expected)
 
 
 def test_a_training_run_reads_as_columns() -> None:
-    columns = fedfloor.read(small_run(None, rounds=2), per="gateway")
+    done = small_run(None, rounds=2)
+    columns = fedfloor.read(done, per="gateway")
     assert len(columns["divergence_bound"]) == 12
+    losses = [loss for at, loss in zip(columns["round"], columns["loss"], strict=True) if at == 1 and loss is not None]
+    assert fedfloor.read(done)["training_loss"][1] == pytest.approx(np.mean(losses))
+
+
+def test_a_training_run_prints_itself_in_a_line(tmp_path: Path) -> None:
+    done = small_run(tmp_path / "run", rounds=2)
+    accuracy = f"accuracy {done.accuracy:.4f}"
+    assert repr(done) == f"TrainedRun(quick, random, 2 rounds, {accuracy}, folder={tmp_path / 'run'})"
+    again = small_run(tmp_path / "run", rounds=3, resume=True)
+    tested = [entry["accuracy"] for entry in again.records if entry["accuracy"] is not None]
+    assert again.best[0] == max(*tested, again.accuracy)
+
+
+def test_a_folder_of_runs_is_not_taken_for_a_run(tmp_path: Path, fedfloor_command: Callable[..., Any]) -> None:
+    for name in ("one", "two"):
+        fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "runs" / name)
+    for resume in (True, False):
+        with pytest.raises(RunLogError, match=r"it holds the runs one, two\. Go on with one by --out .*one --resume"):
+            small_run(tmp_path / "runs", resume=resume)
+    for reader in (fedfloor.read, evaluate):
+        with pytest.raises(RunLogError, match=r"is no run folder, but holds one, two\. Name one of them, as .*/one"):
+            reader(tmp_path / "runs")
+    done = fedfloor_command("run", "quick", "--out", "runs", "--resume")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "runs: is not empty: it holds the runs one, two" in done.stderr
+
+
+def test_a_filled_folder_of_a_training_run_can_be_gone_on_with(finished: Path) -> None:
+    with pytest.raises(RunLogError, match=r"is not empty: it holds a training run\. Go on with it by --resume"):
+        small_run(finished)
+
+
+def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_command: Callable[..., Any]) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    few = [part for entry in SMALL for part in ("--set", entry)]
+    arguments = ["run", "quick", "--policy", "random", "--workers", "1", *few, "--rounds", "2", "--resume"]
+    done = fedfloor_command(*arguments, "--out", "run")
+    assert done.stderr == "going on after round 2 of 2\n"
+    assert "(resumed after round 2)" in " ".join(done.stdout.split())
+    assert "time to decide" in done.stdout
+    assert re.search(r"time to decide +- ", done.stdout)
+    assert done.stdout.splitlines()[-1] == "log: run"
+    anew = fedfloor_command(*arguments, "--out", "other")
+    first, second = anew.stderr.splitlines()
+    assert first == "no checkpoint in other: starting anew"
+    assert re.fullmatch(r"random: round 2 of 2, accuracy \S+%, training loss \S+, clock \S+ s", second)
+    assert fedfloor_command(*arguments, "--out", "run", "--quiet").stderr == ""
 
 
 def test_a_full_disk_ends_a_run_with_the_file_named(tmp_path: Path) -> None:
@@ -338,10 +408,35 @@ def nonsense() -> Any:
     return 7
 
 
+def raising() -> Any:
+    raise OSError("the camera is off")
+
+
+def broken_generator() -> Any:
+    pairs, test = own_data()
+    return (1 / 0 for _ in pairs), test
+
+
+def float_labels() -> Any:
+    pairs, test = own_data()
+    return [(samples, labels.astype(np.float32)) for samples, labels in pairs], test
+
+
 def test_own_data_is_trained_on() -> None:
     done = small_run(None, 'data.name="tests.test_running:own_data"', rounds=2)
     assert done.holding.histogram.sum() == 360
     assert done.confusion.sum() == 20
+    table = done.holding.table()
+    assert table["partition"] is None
+    assert all(device["asked"] == device["held"] == 20 for device in table["devices"])
+
+
+def test_check_leaves_the_samples_of_own_data_open(fedfloor_command: Callable[..., Any]) -> None:
+    own = ("check", "quick", "--set", 'data.name="tests.test_running:own_data"')
+    text = fedfloor_command(*own).stdout
+    assert "known when the data is loaded" in text
+    assert "samples held by devices" not in text
+    assert json.loads(fedfloor_command(*own, "--format", "json").stdout)["figures"]["samples"] is None
 
 
 @pytest.mark.parametrize(
@@ -352,7 +447,10 @@ def test_own_data_is_trained_on() -> None:
         ("too_few", "has 3 devices, the scenario has 18"),
         ("wrong_shape", r"assembly\.camera-1: samples must be \(n, 1, 28, 28\)"),
         ("no_test_set", "the test set is empty"),
-        ("nonsense", r"must return \(\[\(samples, labels\)"),
+        ("nonsense", r"returned a int, must return \(\[\(samples, labels\)"),
+        ("raising", r"your function raised OSError: the camera is off \(.*test_running\.py, line \d+\)"),
+        ("broken_generator", r"your function raised ZeroDivisionError: .*test_running\.py, line \d+\)"),
+        ("float_labels", "labels must be integers from 0 to 9, got float32"),
     ],
 )
 def test_wrong_data_of_ones_own_is_named(name: str, expected: str) -> None:
@@ -388,5 +486,7 @@ def test_the_command_ends_in_a_sentence(fedfloor_command: Callable[..., Any], tm
     done = fedfloor_command("run", "quick", "--policy", "random", "--rounds", "2", "--out", "run", *arguments)
     assert done.returncode == 0, done.stderr
     assert "after 2 rounds" in done.stdout
+    assert "no sample left its floor." in done.stdout.splitlines()[-2]
+    assert all(row in done.stdout for row in ("last accuracy", "best accuracy"))
     assert "of 1,000 test samples" in " ".join(done.stdout.split())
     shutil.rmtree(tmp_path / "run")

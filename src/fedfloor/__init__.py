@@ -6,14 +6,26 @@
 6
 """
 
-__all__ = ["FedfloorError", "Run", "__version__", "compare", "load", "plan", "read", "report", "run", "simulate"]
+__all__ = [
+    "FedfloorError",
+    "Run",
+    "__version__",
+    "compare",
+    "load",
+    "load_model",
+    "plan",
+    "read",
+    "report",
+    "run",
+    "simulate",
+]
 
 from typing import TYPE_CHECKING, Any
 
 from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
-    from fedfloor.api import Run, load, plan, read, report, run, simulate
+    from fedfloor.api import Run, load, load_model, plan, read, report, run, simulate
     from fedfloor.comparing import compare
 
 __version__ = "0.1.0"

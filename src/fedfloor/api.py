@@ -8,6 +8,7 @@ __all__ = [
     "evaluate",
     "holding",
     "load",
+    "load_model",
     "plan",
     "prepare",
     "read",
@@ -40,6 +41,7 @@ from fedfloor.simulation import SimulatedPlant, simulated_rates
 if TYPE_CHECKING:
     from fedfloor.reporting.making import Report
     from fedfloor.running import Event, TrainedRun
+    from fedfloor.training.exported import ScaledModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,6 +203,18 @@ def evaluate(
         "confusion": found.confusion.tolist(),
         "exported": None if export is None else str(export),
     }
+
+
+def load_model(path: str | Path) -> "ScaledModel":
+    """The model that `evaluate` exported to a file, as a torch module that scales its inputs itself.
+
+    Its input are samples (n, *input) as they are in the data, as pixels from 0 to 255; its output scores (n, classes).
+    """
+    try:
+        from fedfloor.training.exported import load_exported  # noqa: PLC0415  # torch is loaded only for this
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("loading a model", "train") from error
+    return load_exported(Path(path))
 
 
 def holding(

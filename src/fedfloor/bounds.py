@@ -38,14 +38,14 @@ def bounds_of(
 ) -> tuple[Bound, ...]:
     """What Theorems 1, 2 and 4 say of a run; tradeoff is ddsra's V, least_delays (T,) [s] of the fastest floors.
 
-    Theorem 3 is about convex losses and needs their minimiser, which no run knows: `theory.convex_gap`.
+    Theorem 3 is about convex losses and needs their minimum, which no run knows: `theory.convex_gap` takes it.
     """
     found = [_divergence(records)]
     if tradeoff is not None:
         found += _delay(plant.simulated.target_rate, summary, tradeoff, least_delays)
     if plant.figures is not None:
         found.append(_stationarity(plant))
-    reason = "no bound: for convex losses whose minimiser is known; see theory.convex_gap"
+    reason = "no bound: it speaks of convex losses and needs the least loss possible, which nobody knows here"
     found.append(Bound("Theorem 3", "loss above the least possible", None, None, reason))
     return tuple(entry for entry in found if entry is not None)
 
@@ -67,7 +67,15 @@ def _divergence(records: Sequence[Mapping[str, Any]]) -> Bound | None:
 
 def _delay(rates: Floats, summary: RunSummary, tradeoff: float, least_delays: Sequence[float]) -> list[Bound]:
     if any(summary.failures.values()):
-        return [Bound("Theorem 2", "mean delay [s]", summary.mean_delay, None, "speaks of policies that never fail")]
+        return [
+            Bound(
+                "Theorem 2",
+                "mean delay [s]",
+                summary.mean_delay,
+                None,
+                "no bound: it speaks of policies whose floors never fail",
+            )
+        ]
     if summary.shortfall > RATES_MET:
         note = "no bound: this run did not meet its rates, so the best delay is unknown"
         return [Bound("Theorem 2", "worst shortfall", summary.shortfall, None, note)]
@@ -79,12 +87,11 @@ def _delay(rates: Floats, summary: RunSummary, tradeoff: float, least_delays: Se
         least_delay=float(np.mean(least_delays or [0.0])),
     )
     excess = utility_gap(rates, tradeoff)
+    useless = f"no bound: that of so few rounds, {gap:.3g}, exceeds every rate and says nothing"
     vacuous = gap >= float(rates.max())
     return [
         Bound("Theorem 2", "mean delay above the best possible [s]", None, excess if math.isfinite(excess) else None),
-        Bound(
-            "Theorem 2", "worst shortfall", summary.shortfall, None if vacuous else gap, "vacuous" if vacuous else ""
-        ),
+        Bound("Theorem 2", "worst shortfall", summary.shortfall, None if vacuous else gap, useless if vacuous else ""),
     ]
 
 

@@ -20,10 +20,9 @@ from safetensors.numpy import load_file, save
 from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.learning import LearningPlant
 from fedfloor.participation import GradientFigures
-from fedfloor.runlog import CHECKPOINT
+from fedfloor.runlog import CHECKPOINT, STATE
 from fedfloor.training.samples import Samples
 
-_STATE = "state.json"
 _VERSION = 1
 
 
@@ -63,7 +62,7 @@ def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / name, save(named))
-        _write(folder / _STATE, json.dumps(state, indent=1).encode())
+        _write(folder / STATE, json.dumps(state, indent=1).encode())
         for old in folder.glob("weights-*.safetensors"):
             if old.name != name:
                 old.unlink()
@@ -88,7 +87,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
     """The checkpoint of a run folder, if it has one."""
-    path = run / CHECKPOINT / _STATE
+    path = run / CHECKPOINT / STATE
     weights = path
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -104,7 +103,7 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
         )
     except FileNotFoundError:
         if weights != path:
-            raise RunLogError(f"{weights}: is missing, but {_STATE} names it. Restore it, or run anew") from None
+            raise RunLogError(f"{weights}: is missing, but {STATE} names it. Restore it, or run anew") from None
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise RunLogError(f"{path}: is damaged: {error}. Restore it, or run anew in another folder") from None

@@ -11,6 +11,7 @@ FedfloorError            wrong input: the command line prints it as one line and
 └── MissingExtraError    a feature whose optional dependency is not installed
 
 FailedRunError           a run that could not go on although its input is right: exit code 1
+StoppedRunError          a run that Ctrl-C stopped, in words of its own: exit code 130
 """
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "RunLogError",
     "ScenarioError",
     "SnapshotError",
+    "StoppedRunError",
     "TraceError",
     "advice_for",
 ]
@@ -37,6 +39,10 @@ class FedfloorError(Exception):
 
 class FailedRunError(Exception):
     """A run that diverged, lost a process or found no room on the disk."""
+
+
+class StoppedRunError(Exception):
+    """A run that its user interrupted, with what is left of it."""
 
 
 class ScenarioError(FedfloorError):

@@ -55,6 +55,9 @@ def refuse_export(path: Path, run: Path) -> None:
         raise RunLogError(f"{path}: is a pipe or a device, no plain file. Name another file")
     if found is not None and not os.access(target, os.W_OK):
         raise RunLogError(f"{path}: is write-protected. Name another file")
+    if ".safetensors" not in (path.suffix, target.suffix):
+        advice = f"Name it {path.with_suffix('.safetensors').name}"
+        raise RunLogError(f"{path}: must end in .safetensors, for that is what it will hold. {advice}")
 
 
 def export_model(path: Path, weights: Mapping[str, npt.NDArray[np.generic]], facts: Mapping[str, str]) -> None:

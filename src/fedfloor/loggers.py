@@ -10,11 +10,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Protocol
 
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError
-from fedfloor.runlog import read_records
+from fedfloor.runlog import read_records, training_loss
 from fedfloor.scenario.plant import Scenario
 
 RUN_ID = "mlflow-run-id"  #: file of a run folder: which MLflow run it belongs to
@@ -32,11 +31,10 @@ class Logger(Protocol):
 
 def scalars(record: Mapping[str, Any]) -> dict[str, float]:
     """What is shown of a logged round: what it has no value for, as an accuracy between evaluations, is left out."""
-    losses = [floor["loss"] for floor in record["gateways"] if floor["completed"] and floor["loss"] is not None]
     found = {
         "delay_s": record["delay_s"],
         "clock_s": record["clock_s"],
-        "training_loss": fmean(losses) if losses else None,
+        "training_loss": training_loss(record),
         "completed": sum(floor["completed"] for floor in record["gateways"]),
         "accuracy": record["accuracy"],
         "loss": record["loss"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedfloor.errors import PolicyError, ScenarioError
 from fedfloor.profiling import inferred_layers
-from fedfloor.runlog import refuse_filled
+from fedfloor.runlog import refuse_filled, refuse_other_runs
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, with_layers
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scenario.file import Policy
@@ -105,6 +105,8 @@ def run_folders(
             raise PolicyError(f"policy '{planned[index].policy}': is given twice. Leave one out")
         if not resume:
             refuse_filled(folder)
+        elif not nested:
+            refuse_other_runs(folder)
     return folders
 
 

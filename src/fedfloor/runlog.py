@@ -6,16 +6,22 @@ __all__ = [
     "HOLDING",
     "ROUNDS",
     "SCENARIO",
+    "STATE",
     "TIMINGS",
     "TRADEOFF",
     "RunFolder",
+    "checkpoint_round",
     "columns_of",
     "flat",
     "read_records",
     "refuse_changes",
+    "refuse_collection",
     "refuse_filled",
+    "refuse_other_runs",
     "round_record",
+    "runs_below",
     "scenario_of",
+    "training_loss",
     "write_json",
 ]
 
@@ -27,6 +33,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import IO, Any, Literal, Self, get_args
 
 from pydantic import ValidationError
@@ -40,6 +47,7 @@ ROUNDS = "rounds.jsonl"
 TIMINGS = "timings.jsonl"
 SCENARIO = "scenario.toml"
 CHECKPOINT = "checkpoint"
+STATE = "state.json"  #: of the checkpoint
 HOLDING = "holding.json"  #: who holds what
 BOUNDS = "bounds.json"  #: the theorems beside what the run measured, written at its end
 TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs of a comparison
@@ -212,8 +220,55 @@ def refuse_filled(path: Path) -> None:
         filled = path.exists() and any(path.iterdir())
     except OSError as error:
         raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
-    if filled:
-        raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
+    if not filled:
+        return
+    if all((path / name).exists() for name in (ROUNDS, SCENARIO, CHECKPOINT)):
+        advice = "Go on with it by --resume, name another folder with --out, or remove it"
+        raise RunLogError(f"{path}: is not empty: it holds a training run. {advice}")
+    refuse_other_runs(path)
+    raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
+
+
+def refuse_other_runs(path: Path) -> None:
+    """Leave a folder alone that holds folders of runs and is none itself."""
+    below = runs_below(path)
+    if below:
+        problem = f"is not empty: it holds the runs {_listed(below)}"
+        advice = (
+            f"Go on with one by --out {path / below[0]} --resume, or with several by --resume and all their policies"
+        )
+        raise RunLogError(f"{path}: {problem}. {advice}; for a new run name another folder")
+
+
+def runs_below(path: Path) -> list[str]:
+    """Names of the run folders in a folder that is none itself."""
+    try:
+        if (path / ROUNDS).exists() or not path.is_dir():
+            return []
+        return sorted(entry.name for entry in path.iterdir() if (entry / ROUNDS).exists())
+    except OSError:
+        return []
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def refuse_collection(run: Path) -> None:
+    """Say which runs there are to choose from where a folder of runs is named as if it were one."""
+    below = runs_below(run)
+    if below:
+        problem = f"is no run folder, but holds {_listed(below)}"
+        raise RunLogError(f"{run}: {problem}. Name one of them, as {run / below[0]}")
+
+
+def checkpoint_round(run: Path) -> int | None:
+    """How many rounds the checkpoint of a run folder has seen, if there is one to go on from."""
+    try:
+        return int(json.loads((run / CHECKPOINT / STATE).read_text(encoding="utf-8"))["round"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> None:
@@ -238,6 +293,7 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
 def read_records(run: Path) -> list[dict[str, Any]]:
     """The logged rounds of a run folder."""
     path = run / ROUNDS
+    refuse_collection(run)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -283,6 +339,7 @@ def columns_of(records: Iterable[Mapping[str, Any]], per: Grain = "round") -> di
             of_round["selected"] = sum(gateway["selected"] for gateway in gateways)
             of_round["completed"] = sum(gateway["completed"] for gateway in gateways)
             of_round["energy_j"] = sum(_energy(gateway) for gateway in gateways)
+            of_round["training_loss"] = training_loss(record)
             rows.append(of_round)
             continue
         head = {"round": record["round"], "policy": record["policy"]}
@@ -297,6 +354,12 @@ def columns_of(records: Iterable[Mapping[str, Any]], per: Grain = "round") -> di
             ]
     keys = list(rows[0]) if rows else []
     return {key: [row[key] for row in rows] for key in keys}
+
+
+def training_loss(record: Mapping[str, Any]) -> float | None:
+    """Mean training loss of the floors that completed a round, each counted alike: their batch sizes are not logged."""
+    losses = [floor["loss"] for floor in record["gateways"] if floor["completed"] and floor["loss"] is not None]
+    return fmean(losses) if losses else None
 
 
 def _energy(gateway: Mapping[str, Any]) -> float:

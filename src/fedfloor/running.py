@@ -26,6 +26,7 @@ from fedfloor.runlog import (
     RunFolder,
     read_records,
     refuse_changes,
+    refuse_collection,
     round_record,
     scenario_of,
     write_json,
@@ -58,11 +59,16 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a run tells while it goes: floors that begin to train, a round that has ended, rates being estimated."""
+    """What a run tells while it goes: floors that begin to train, a round that has ended, rates being estimated.
+
+    Before that it tells which data is read, and of a run that goes on after how many rounds it does.
+    """
 
     training: tuple[str, ...] = ()
     record: Mapping[str, Any] | None = None
     estimating: bool = False
+    reading: str | None = None  #: name of the data; any other event says that it has been read
+    resumed: int | None = None  #: rounds before this process; 0 if there was no checkpoint
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,11 +82,23 @@ class TrainedRun:
     holding: Holding
     resumed: int  #: round at which this process began
     bounds: tuple[Bound, ...]  #: the theorems beside what was measured
+    folder: Path | None  #: where the log is, if one was asked for
+
+    def __repr__(self) -> str:
+        name, policy = self.holding.scenario.name, self.records[-1]["policy"]
+        figures = f"{len(self.records)} rounds, accuracy {self.accuracy:.4f}"
+        return f"TrainedRun({name}, {policy}, {figures}, folder={self.folder})"
 
     @property
     def accuracy(self) -> float:
         """Share of test samples that the final model names rightly."""
         return float(np.trace(self.confusion) / self.confusion.sum())
+
+    @property
+    def best(self) -> tuple[float, int]:
+        """The greatest accuracy that was tested, and after how many rounds it was first reached."""
+        tested = [(entry["accuracy"], entry["round"] + 1) for entry in self.records if entry["accuracy"] is not None]
+        return max([*tested, (self.accuracy, len(self.records))], key=lambda found: (found[0], -found[1]))
 
 
 @undisturbed()
@@ -101,7 +119,9 @@ def train(
     on_event: Callable[[Event], None] = lambda _: None,
 ) -> TrainedRun:
     """Run a scenario with training, into a folder if one is named; `resume` goes on from its last checkpoint."""
+    on_event(Event(reading=scenario.data.name))
     holding = gather(scenario, data_folder)
+    on_event(Event())
     scenario = holding.scenario
     scenario_toml = resolved_toml(_with_held(file, scenario))
     checkpoint = None
@@ -116,6 +136,8 @@ def train(
     wanted = scenario.participation
     try_model(job, samples, estimates=wanted.rates == "estimated", observes=wanted.observe_every > 0)
     begun = 0 if checkpoint is None else checkpoint.round
+    if resume:
+        on_event(Event(resumed=begun))
     with _engine(job, samples, workers, where, ray_address) as engine:
         plant = LearningPlant(scenario, engine)
         plant.on_training = lambda names: on_event(Event(training=tuple(names)))
@@ -143,7 +165,7 @@ def train(
         finally:
             if log is not None:
                 log.close()
-    return TrainedRun(tuple(seen.records), tuple(seen.timings), confusion, loss, holding, begun, bounds)
+    return TrainedRun(tuple(seen.records), tuple(seen.timings), confusion, loss, holding, begun, bounds, folder)
 
 
 @dataclass(slots=True)
@@ -205,6 +227,7 @@ def evaluate_run(run: Path, data_folder: Path | None = None, export: Path | None
     """Test the model of a run's last checkpoint, with inputs scaled as in training, and write it to a file if asked."""
     if export is not None:
         refuse_export(export, run)
+    refuse_collection(run)
     checkpoint = load_checkpoint(run)
     if checkpoint is None:
         raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")

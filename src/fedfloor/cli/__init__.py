@@ -8,7 +8,7 @@ import sys
 import typer
 
 from fedfloor.cli.options import app
-from fedfloor.errors import FailedRunError, FedfloorError
+from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
 # Each adds its commands to the program, in the order of its help.
 # isort: off
@@ -42,6 +42,9 @@ def main() -> None:
         _fail(str(error), 2)
     except FailedRunError as error:
         _fail(str(error), 1)
+    except StoppedRunError as error:
+        print(f"interrupted: {error}", file=sys.stderr)
+        sys.exit(130)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", 130)
     except BrokenPipeError:

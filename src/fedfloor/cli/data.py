@@ -54,7 +54,8 @@ def data_show(
     """
     from fedfloor import api, console
 
-    found = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir)
+    with console.reading("the data"):
+        found = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir)
     console.print_json(found) if form is Format.JSON else console.print_holding(found)
 
 
@@ -66,8 +67,9 @@ def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: Format
     """
     from dataclasses import asdict
 
-    from fedfloor.console import print_json, print_verified
+    from fedfloor.console import print_json, print_verified, reading
     from fedfloor.training.fetching import verify
 
-    report = asdict(verify(name, data_dir))
+    with reading(name):
+        report = asdict(verify(name, data_dir))
     print_json(report) if form is Format.JSON else print_verified(report)

@@ -149,5 +149,8 @@ def first_time(policy: str) -> str:
     if policy.partition(":")[0] != "ddsra":
         return ""
     from fedfloor.scheduling.solver.compiling import is_compiled
+    from fedfloor.scheduling.solver.exact import exact_plan
+    from fedfloor.scheduling.solver.paper import descended_plan
 
-    return "" if is_compiled() else "the solver is compiled once, which takes up to a minute"
+    last = descended_plan if "solver=paper" in policy else exact_plan  # of those a decision needs, the last to compile
+    return "" if is_compiled(last) else "the solver is compiled once, which takes a minute or more"

@@ -40,6 +40,7 @@ def simulate(
     from statistics import median
 
     from fedfloor import api, console
+    from fedfloor.scheduling.registry import short_name
     from fedfloor.summary import summarise
 
     runs = []
@@ -47,8 +48,8 @@ def simulate(
     planned = [api.prepare(scenario, policy, rounds, seed=seed, overrides=overrides or ()) for policy in chosen]
     folders = api.run_folders(planned, out)
     for prepared, folder in zip(planned, folders, strict=True):
-        total, note = prepared.scenario.rounds, first_time(prepared.policy.name)
-        with console.progress(str(prepared.policy), total, quiet=quiet, note=note) as (bar, task):
+        total, note = prepared.scenario.rounds, first_time(str(prepared.policy))
+        with console.progress(short_name(prepared.policy), total, quiet=quiet, note=note) as (bar, task):
 
             def show(entry: dict[str, Any], bar: Any = bar, task: Any = task) -> None:
                 bar.update(task, advance=1, note=f"clock {entry['clock_s'] or 0.0:.0f} s")
@@ -86,7 +87,7 @@ def plan(
     from fedfloor.planning import answer, export_snapshot
 
     wanted = round_to_plan(source, index)
-    with working(first_time(wanted.policy.name if policy is None else policy)):
+    with working(first_time(str(wanted.policy) if policy is None else policy)):
         decided = answer(wanted, policy, solver)
     if export is not None:
         export_snapshot(wanted, export)

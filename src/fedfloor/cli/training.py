@@ -1,6 +1,6 @@
 """Commands about learning: run, evaluate, compare."""
 
-__all__ = ["compare", "evaluate", "run"]
+__all__ = ["compare", "evaluate", "run", "what_is_left"]
 
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +25,7 @@ from fedfloor.cli.options import (
     app,
     first_time,
 )
+from fedfloor.errors import StoppedRunError
 
 
 @app.command()
@@ -72,6 +73,7 @@ def run(
     from statistics import median
 
     from fedfloor import api, console
+    from fedfloor.scheduling.registry import short_name
     from fedfloor.summary import summarise
 
     chosen: list[str | None] = list(policies or ()) or [None]
@@ -81,11 +83,10 @@ def run(
     folders = api.run_folders(planned, out, resume=resume)
     runs = []
     for prepared, folder in zip(planned, folders, strict=True):
-        note = first_time(prepared.policy.name)
-        with console.progress(str(prepared.policy), prepared.scenario.rounds, quiet=quiet, note=note) as (bar, task):
-            show = console.training_note(bar, task)
-            runs.append(
-                api.carry_out_training(
+        label, total, note = short_name(prepared.policy), prepared.scenario.rounds, first_time(str(prepared.policy))
+        with console.training(label, total, folder, quiet=quiet, note=note) as view:
+            try:
+                done = api.carry_out_training(
                     prepared,
                     folder,
                     resume=resume,
@@ -97,16 +98,31 @@ def run(
                     ray_address=ray_address,
                     data_dir=data_dir,
                     loggers=loggers or (),
-                    on_event=show,
+                    on_event=view.show,
                 )
-            )
+            except KeyboardInterrupt:
+                raise StoppedRunError(what_is_left(folder, view.done)) from None
+            runs.append(done)
     summaries = [summarise(done.records) for done in runs]
-    seconds = [median([entry["solve_s"] for entry in done.timings] or [0.0]) for done in runs]
+    seconds = [median(entry["solve_s"] for entry in done.timings) if done.timings else None for done in runs]
     if form is Format.JSON:
         entries = zip(summaries, seconds, folders, runs, strict=True)
         console.print_json([console.as_json(*entry) for entry in entries])
     else:
         console.print_training(summaries, seconds, [str(folder) for folder in folders], runs)
+
+
+def what_is_left(folder: Path, done: int) -> str:
+    """What became of a run that was stopped after so many rounds, and how it goes on."""
+    from fedfloor.runlog import checkpoint_round
+
+    kept = checkpoint_round(folder)
+    if kept is not None:
+        after = f"stopped after round {max(done, kept)}, checkpoint at round {kept} in {folder}"
+        return f"{after}; go on with the same command and --resume"
+    if done:
+        return f"stopped after round {done}, no checkpoint in {folder} yet; --resume starts anew there"
+    return "stopped before the first round ended; nothing is left of it"
 
 
 @app.command()

@@ -17,7 +17,8 @@ __all__ = [
     "print_training",
     "print_verified",
     "progress",
-    "training_note",
+    "reading",
+    "training",
     "working",
 ]
 
@@ -29,7 +30,7 @@ from fedfloor.console.results import (
     print_simulation,
     print_tradeoff,
     print_training,
-    training_note,
 )
 from fedfloor.console.scenarios import print_check, print_listing, print_profile
 from fedfloor.console.terminal import amount, print_json, progress, working
+from fedfloor.console.watching import reading, training

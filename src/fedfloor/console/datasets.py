@@ -2,6 +2,7 @@
 
 __all__ = ["downloading", "print_holding", "print_short", "print_verified"]
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from fedfloor.console.terminal import ERR, OUT, table_of
+from fedfloor.console.terminal import ERR, OUT, print_table, table_of
+
+_SHADES, _NOTHING = "░▒▓█", "."
 
 
 @contextmanager
@@ -48,10 +51,10 @@ def print_verified(report: Mapping[str, Any]) -> None:
     shape = "x".join(map(str, report["shape"]))
     OUT.print(f"{report['name']} can be read: {report['origin']}", style="bold", soft_wrap=True)
     OUT.print(f"{report['training']:,} training and {report['test']:,} test samples of {shape}")
-    classes = table_of("samples per class", "class", *map(str, range(report["classes"])))
-    classes.add_row("training", *(f"{count:,}" for count in report["training_per_class"]))
-    classes.add_row("test", *(f"{count:,}" for count in report["test_per_class"]))
-    OUT.print(classes)
+    classes = table_of("samples per class", "class", "training", "test")
+    for label, counts in enumerate(zip(report["training_per_class"], report["test_per_class"], strict=True)):
+        classes.add_row(str(label), *(f"{count:,}" for count in counts))
+    print_table(classes)
     for file in report["files"]:
         OUT.print(f"checksum {file['checksum']}: {file['path']}", soft_wrap=True)
 
@@ -60,20 +63,35 @@ def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
     """Who holds what, darker for more."""
     devices = found["devices"]
     total = sum(device["held"] for device in devices)
-    OUT.print(f"{found['data']} ({found['origin']}), partition '{found['partition']}'", style="bold")
+    split = "" if found["partition"] is None else f", partition '{found['partition']}'"
+    OUT.print(f"{found['data']} ({found['origin']}){split}", style="bold", soft_wrap=True)
     OUT.print(f"{total:,} samples on {len(devices)} devices, {found['test_samples']:,} test samples")
-    classes = len(devices[0]["classes"])
     largest = max(max(device["classes"]) for device in devices)
-    table = table_of("samples per class", "floor", "device", *map(str, range(classes)), "all", left=2)
-    for column in table.columns[2 : 2 + classes]:
-        column.justify = "center"
-    for device in devices[:most]:
-        cells = [_shaded(count, largest) for count in device["classes"]]
-        wish = f" of {device['asked']}" if device["held"] < device["asked"] else ""
-        table.add_row(device["floor"], device["name"], *cells, f"{device['held']}{wish}")
-    OUT.print(table)
+    known = all(device["floor"] in device["name"] for device in devices)
+    who = ("device",) if known else ("floor", "device")
+    names = [(device["name"],) if known else (device["floor"], device["name"]) for device in devices[:most]]
+    totals = [
+        f"{device['held']:,} of {device['asked']:,}" if device["held"] < device["asked"] else f"{device['held']:,}"
+        for device in devices[:most]
+    ]
+    taken = sum(max(map(len, texts)) for texts in (*zip(*names, strict=True), totals)) + 2 + 3 * len(names[0]) + 3
+    classes, room = len(devices[0]["classes"]), OUT.width - taken
+    shown = classes <= room
+    gap = " " if 2 * classes - 1 <= room else ""
+    title = "samples per class" if shown else "classes held, for all do not fit"
+    head = gap.join(str(label % 10) for label in range(classes)) if shown else "classes"
+    table = table_of(title, *who, head, "all", left=len(who))
+    for column in table.columns:
+        column.no_wrap = True
+    for name, device, held in zip(names, devices, totals, strict=False):
+        cells = gap.join(_shade(count, largest) for count in device["classes"])
+        several = str(sum(count > 0 for count in device["classes"]))
+        table.add_row(*name, cells if shown else several, held)
+    print_table(table)
     if len(devices) > most:
         OUT.print(f"and {len(devices) - most} more devices")
+    if shown:
+        OUT.print(f"{_legend(largest)} samples of a class", soft_wrap=True)
     print_short(found)
 
 
@@ -89,6 +107,15 @@ def print_short(found: Mapping[str, Any]) -> None:
         OUT.print(f"{text}{', ...' if len(short) > 1 else '.'}", style="yellow")
 
 
-def _shaded(count: int, largest: int) -> str:
-    """A block that is darker the more there is."""
-    return "█▓▒░"[min(3, int(4 * (1 - count / largest)))] * 3 if count else "."
+def _shade(count: int, largest: int) -> str:
+    """A sign that is darker the more there is, one for every quarter of the largest count."""
+    return _SHADES[-(-4 * count // largest) - 1] if count else _NOTHING
+
+
+def _legend(largest: int) -> str:
+    """What every shade stands for."""
+    ends = [quarter * largest // 4 for quarter in range(5)]
+    spans = [(low + 1, high) for low, high in itertools.pairwise(ends)]
+    texts = [f"{low:,} to {high:,}" if low < high else f"{high:,}" for low, high in spans]
+    shades = [f"{shade} {text}" for shade, text, (low, high) in zip(_SHADES, texts, spans, strict=True) if low <= high]
+    return ", ".join([f"{_NOTHING} no", *shades])

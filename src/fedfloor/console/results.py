@@ -7,21 +7,15 @@ __all__ = [
     "print_simulation",
     "print_tradeoff",
     "print_training",
-    "training_note",
 ]
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.progress import (
-    Progress,
-    TaskID,
-)
-
-from fedfloor.console.terminal import OUT, amount, table_of
+from fedfloor.console.terminal import OUT, amount, print_table, table_of
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.registry import PolicySpec
 from fedfloor.summary import RunSummary
@@ -47,7 +41,7 @@ def print_plan(decided: Mapping[str, Any]) -> None:
         energy = f"{entry['energy_j']:.3g} of {entry['energy_budget_j']:.3g} J"
         power, memory = amount(entry["power_w"], "W"), amount(entry["memory_bytes"], "B")
         table.add_row(entry["name"], str(entry["channel"]), *times, power, energy, memory, shown)
-    OUT.print(table)
+    print_table(table)
     for entry in served:
         if entry["failure"]:
             OUT.print(f"{entry['name']} will fail: {entry['failure']}", style="red")
@@ -61,7 +55,7 @@ def print_plan(decided: Mapping[str, Any]) -> None:
         clock, memory = amount(device["gateway_frequency_hz"], "Hz"), amount(device["memory_bytes"], "B")
         energy = f"{device['energy_j']:.3g} of {device['energy_budget_j']:.3g} J"
         devices.add_row(floor, device["name"], str(device["cut"]), clock, energy, memory)
-    OUT.print(devices)
+    print_table(devices)
     if len(rows) > 40:
         OUT.print(f"and {len(rows) - 40} more devices")
     left_out = [entry for entry in decided["gateways"] if entry["channel"] is None]
@@ -80,7 +74,7 @@ def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
         shortfall_bound = "none" if point.shortfall_bound is None else f"{point.shortfall_bound:.3f}"
         row = (f"{point.mean_delay_s:.4g} s", delay_bound, f"{point.shortfall:.3f}", shortfall_bound)
         table.add_row(f"{point.v:g}", *row)
-    OUT.print(table)
+    print_table(table)
     if all(point.delay_bound_s is None for point in points):
         OUT.print(
             "No run met its rates, so the best delay is unknown and there are no bounds. More rounds, or rates that "
@@ -92,11 +86,23 @@ def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
 
 
 def print_simulation(
-    summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str], runs: Sequence[Any] = ()
+    summaries: Sequence[RunSummary], solve_times: Sequence[float | None], folders: Sequence[str]
 ) -> None:
-    """Policies side by side: their figures, then participation per floor."""
+    """Policies side by side: their figures, then participation per floor, then where the logs are."""
+    _print_summaries(summaries, solve_times)
+    _print_folders(folders)
+
+
+def _print_folders(folders: Sequence[str]) -> None:
+    for folder in folders:
+        OUT.print(f"log: {folder}", soft_wrap=True)
+
+
+def _print_summaries(
+    summaries: Sequence[RunSummary], solve_times: Sequence[float | None], runs: Sequence[Any] = ()
+) -> None:
     first = summaries[0]
-    names = [summary.policy.removesuffix(",solver=exact") for summary in summaries]
+    names = [_short(summary) for summary in summaries]
     if 24 + sum(len(name) + 3 for name in names) > OUT.width:
         for number, name in enumerate(names, start=1):
             OUT.print(f"{number}  {name}", soft_wrap=True)
@@ -110,14 +116,13 @@ def print_simulation(
         "completed": [str(summary.completed) for summary in summaries],
         **{f"failed: {cause}": [str(summary.failures.get(cause, 0)) for summary in summaries] for cause in causes},
         "worst shortfall": [f"{summary.shortfall:.3f}" for summary in summaries],
-        **({"accuracy": [f"{done.accuracy:.2%}" for done in runs]} if runs else {}),
-        **({"test loss": [f"{done.loss:.4f}" for done in runs]} if runs else {}),
-        "time to decide": [amount(seconds, "s") for seconds in solve_times],
+        **_learnt(runs),
+        "time to decide": ["-" if seconds is None else amount(seconds, "s") for seconds in solve_times],
     }
     table = table_of(f"{first.rounds} rounds", "", *names)
     for label, cells in rows.items():
         table.add_row(label, *cells)
-    OUT.print(table)
+    print_table(table)
     floors = table_of("share of rounds completed", "floor", "target", *names)
     for index, floor in enumerate(first.floors[:30]):
         floors.add_row(
@@ -125,69 +130,71 @@ def print_simulation(
             f"{floor.target_rate:.2f}",
             *(f"{summary.floors[index].completed_rate:.2f}" for summary in summaries),
         )
-    OUT.print(floors)
+    print_table(floors)
     if len(first.floors) > 30:
         OUT.print(f"and {len(first.floors) - 30} more floors")
-    for folder in folders:
-        OUT.print(f"log: {folder}", soft_wrap=True)
 
 
-def training_note(bar: Progress, task: TaskID) -> Callable[[Any], None]:
-    """What to call with a training run's events: shows clock, accuracy, loss and who is training."""
-    shown = {"accuracy": "", "loss": "", "clock": "clock 0 s"}
-
-    def show(event: Any) -> None:
-        entry, advance = event.record, 0
-        if entry is not None:
-            losses = [gateway["loss"] for gateway in entry["gateways"] if gateway["loss"] is not None]
-            shown["clock"] = f"clock {entry['clock_s'] or 0.0:.4g} s"
-            if losses:
-                shown["loss"] = f"loss {sum(losses) / len(losses):.3f}"
-            if entry["accuracy"] is not None:
-                shown["accuracy"] = f"accuracy {entry['accuracy']:.1%}"
-            advance = entry["round"] + 1
-        busy = f"training {', '.join(event.training)}" if event.training else ""
-        busy = "estimating rates" if event.estimating else busy
-        note = "  ".join(filter(None, (shown["clock"], shown["accuracy"], shown["loss"], busy)))
-        if advance:
-            bar.update(task, completed=advance, note=note)
-        else:
-            bar.update(task, note=note)
-
-    return show
+def _learnt(runs: Sequence[Any]) -> dict[str, list[str]]:
+    """Rows of what training made of the models, the last one and the best one that was tested."""
+    if not runs:
+        return {}
+    best = [done.best for done in runs]
+    return {
+        "last accuracy": [f"{done.accuracy:.2%}" for done in runs],
+        "best accuracy": [f"{accuracy:.2%}" for accuracy, _ in best],
+        "after rounds": [str(rounds) for _, rounds in best],
+        "last test loss": [f"{done.loss:.4f}" for done in runs],
+    }
 
 
 def print_training(
-    summaries: Sequence[RunSummary], solve_times: Sequence[float], folders: Sequence[str], runs: Sequence[Any]
+    summaries: Sequence[RunSummary], solve_times: Sequence[float | None], folders: Sequence[str], runs: Sequence[Any]
 ) -> None:
-    """Policies side by side, what training made of them, and a sentence that says what happened."""
-    print_simulation(summaries, solve_times, folders, runs)
+    """Policies side by side, the theorems, and at the end a sentence that says what happened and where the logs are."""
+    _print_summaries(summaries, solve_times, runs)
     _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
-        asked = "" if done.resumed == 0 else f" (resumed at round {done.resumed})"
+        asked = "" if done.resumed == 0 else f" (resumed after round {done.resumed})"
         classes = done.confusion.shape[0]
         trained = f"{holding.samples.labels.size:,} samples on {holding.histogram.shape[0]} devices"
         OUT.print(
-            f"{summary.policy.removesuffix(',solver=exact')}: after {summary.rounds} rounds{asked} and "
+            f"{_short(summary)}: after {summary.rounds} rounds{asked} and "
             f"{amount(summary.clock, 's')} of simulated time the model names {done.accuracy:.1%} of "
             f"{done.confusion.sum():,} test samples rightly (guessing: {1 / classes:.0%}), having learnt from "
-            f"{trained} that never left their floor ({holding.origin}).",
+            f"{trained} ({holding.origin}); no sample left its floor.",
             style="bold",
         )
+    _print_folders(folders)
+
+
+def _short(summary: RunSummary) -> str:
+    return summary.policy.removesuffix(",solver=exact")
 
 
 def _print_bounds(summaries: Sequence[RunSummary], runs: Sequence[Any]) -> None:
-    """The theorems beside what runs measured."""
-    table = table_of("theory", "policy", "", "what", "measured", "bound", "note", left=3)
+    """The theorems beside what runs measured, then a line for each note; what has neither figure is left out."""
+    several = len(runs) > 1
+    who = ("policy",) if several else ()
+    table = table_of("theory", *who, "", "what", "measured", "bound", left=len(who) + 2)
+    notes = []
     for summary, done in zip(summaries, runs, strict=True):
+        name = (_short(summary),) if several else ()
         for entry in done.bounds:
+            if entry.measured is None and entry.bound is None:
+                continue
             measured = "" if entry.measured is None else f"{entry.measured:.4g}"
             bound = "none" if entry.bound is None else f"{entry.bound:.4g}"
-            name = summary.policy.removesuffix(",solver=exact")
-            table.add_row(name, entry.theorem, entry.what, measured, bound, entry.note)
+            table.add_row(*name, entry.theorem, entry.what, measured, bound)
+            if entry.note:
+                notes.append(": ".join([*name, entry.theorem, entry.note]))
     if table.row_count:
-        OUT.print(table)
+        print_table(table)
+    for note in notes:
+        OUT.print(note)
+    if notes:
+        OUT.print()
 
 
 def print_evaluation(found: Mapping[str, Any]) -> None:
@@ -205,12 +212,12 @@ def print_evaluation(found: Mapping[str, Any]) -> None:
         for label, row in enumerate(found["confusion"]):
             cells = [str(count) if count else "." for count in row]
             table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")
-        OUT.print(table)
+        print_table(table)
     if found["exported"]:
         OUT.print(f"model: {found['exported']}")
 
 
-def as_json(summary: RunSummary, solve_time: float, folder: Path, done: Any = None) -> dict[str, Any]:
+def as_json(summary: RunSummary, solve_time: float | None, folder: Path, done: Any = None) -> dict[str, Any]:
     """A summary with units in its keys."""
     entry = asdict(summary)
     for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
@@ -219,5 +226,6 @@ def as_json(summary: RunSummary, solve_time: float, folder: Path, done: Any = No
     entry["folder"] = str(folder)
     if done is not None:
         entry |= {"accuracy": done.accuracy, "loss": done.loss, "resumed_at": done.resumed, "data": done.holding.origin}
+        entry["best_accuracy"], entry["best_accuracy_rounds"] = done.best
         entry["bounds"] = [asdict(bound) for bound in done.bounds]
     return entry

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from fedfloor.console.terminal import OUT, amount, table_of
+from fedfloor.console.terminal import OUT, amount, print_table, table_of
 from fedfloor.costs.headline import Headline
 from fedfloor.costs.layers import LayerCosts
 from fedfloor.scenario.catalogue import DATASETS
@@ -47,7 +47,7 @@ def print_check(scenario: Scenario, figures: Headline) -> None:
         f"{training.local_iterations} iterations each",
         "device at cut 1": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
         f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
-        "data": f"{scenario.data.name}, {figures.samples:,} samples held by devices",
+        "data": f"{scenario.data.name}, {_held(figures)}",
         "rates": _rates(scenario),
         "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
         "traces": ", ".join(scenario.traces) or "none, all weather is drawn",
@@ -56,12 +56,12 @@ def print_check(scenario: Scenario, figures: Headline) -> None:
         table.add_row(key, text)
     OUT.print(table)
     _print_warnings(scenario, figures)
-    _print_floors(scenario)
+    _print_floors(scenario, own=figures.samples is None)
 
 
 def _print_warnings(scenario: Scenario, figures: Headline, most: int = 10) -> None:
     facts = DATASETS.get(scenario.data.name)
-    if facts is not None and figures.samples > facts.training_samples:
+    if facts is not None and figures.samples is not None and figures.samples > facts.training_samples:
         note = f"{facts.training_samples:,} training samples exist: devices will hold fewer than they ask for"
         OUT.print(f"{scenario.data.name}: {note}.", style="yellow")
     if not scenario.limits:
@@ -82,6 +82,12 @@ def _print_warnings(scenario: Scenario, figures: Headline, most: int = 10) -> No
         OUT.print(f"  and {len(notes) - most} more")
 
 
+def _held(figures: Headline) -> str:
+    if figures.samples is None:
+        return "samples of every device known when the data is loaded; figures here are for those of the scenario"
+    return f"{figures.samples:,} samples held by devices"
+
+
 def _span(ends: tuple[float, float], unit: str) -> str:
     low, high = (amount(value, unit) for value in ends)
     return low if low == high else f"{low} to {high}"
@@ -100,9 +106,10 @@ def _listed(rates: str | tuple[float, ...]) -> str:
     return rates if isinstance(rates, str) else ", ".join(f"{rate:g}" for rate in rates)
 
 
-def _print_floors(scenario: Scenario, most: int = 30) -> None:
+def _print_floors(scenario: Scenario, *, own: bool, most: int = 30) -> None:
+    held = () if own else ("samples",)
     table = table_of(
-        "floors", "floor", "devices", "distance", "gateway", "memory", "energy up to", "samples", "device clock"
+        "floors", "floor", "devices", "distance", "gateway", "memory", "energy up to", *held, "device clock"
     )
     for floor in scenario.floors[:most]:
         gateway, clocks = floor.gateway, [device.frequency for device in floor.devices]
@@ -113,10 +120,10 @@ def _print_floors(scenario: Scenario, most: int = 30) -> None:
             amount(gateway.max_frequency, "Hz"),
             amount(gateway.memory_bytes, "B"),
             amount(gateway.max_energy, "J"),
-            str(sum(device.samples for device in floor.devices)),
+            *(str(sum(device.samples for device in floor.devices)) for _ in held),
             _span((min(clocks), max(clocks)), "Hz"),
         )
-    OUT.print(table)
+    print_table(table)
     if len(scenario.floors) > most:
         OUT.print(f"and {len(scenario.floors) - most} more floors")
 
@@ -149,7 +156,7 @@ def print_profile(
         *(f"{part.sum() / 1e6:.3f}" for part in (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)),
         *(f"{part.sum() / 1e3:,.1f}" for part in memory),
     )
-    OUT.print(table)
+    print_table(table)
     cuts = table_of(
         f"cuts, one iteration with a batch of {batch}",
         "cut", "after", "device", "gateway", "device memory", "gateway memory", "sent up per sample",
@@ -165,4 +172,4 @@ def print_profile(
             amount(entry["gateway_bytes"], "B"),
             amount(entry["boundary_bytes_per_sample"], "B"),
         )
-    OUT.print(cuts)
+    print_table(cuts)

@@ -43,7 +43,7 @@ class Headline:
     flop_per_sample: float  #: forward and backward
     flop_per_round: float  #: all floors, K iterations
     at_cut_1: DeviceNeed
-    samples: int  #: held by all devices
+    samples: int | None  #: held by all devices; own data brings its own number
     obstacles: tuple[Obstacle, ...]  #: floors that no weather lets take part
     weak_links: tuple[Obstacle, ...]  #: floors whose upload needs more energy than arrives, unless fading helps
 
@@ -65,7 +65,7 @@ def headline(scenario: Scenario) -> Headline:
             memory_bytes=(float(need.bottom_bytes.min()), float(need.bottom_bytes.max())),
             affordable=int(allowed.sum()),
         ),
-        samples=sum(device.samples for device in scenario.devices),
+        samples=None if ":" in scenario.data.name else sum(device.samples for device in scenario.devices),
         obstacles=_obstacles(scenario, plant),
         weak_links=_weak_links(scenario, plant),
     )

@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
@@ -138,6 +138,15 @@ class Data(Section):
     """of `dirichlet`: small for few classes per device, large for all alike"""
     shards: Annotated[int, Strict(), Field(ge=1, le=1000)] = 2
     """of `shards`: pieces per device"""
+
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _partition_is_known(cls, partition: Any) -> Any:
+        known = get_args(cls.model_fields["partition"].annotation)
+        if isinstance(partition, str) and partition not in known:
+            own = "A split of your own is returned by a data.name of your own, package.module:callable (docs/data.md)"
+            raise finding(f"unknown partition, got '{partition}'. {advice_for(partition, known)} {own}")
+        return partition
 
     @field_validator("name")
     @classmethod

@@ -1,6 +1,6 @@
 """Policies by name: `random`, `ddsra:v=1000`, `package.module:Class`, or the entry point group `fedfloor.policies`."""
 
-__all__ = ["PolicySpec", "make_policy", "parse_policy", "policy_summaries"]
+__all__ = ["PolicySpec", "make_policy", "parse_policy", "policy_summaries", "short_name"]
 
 import re
 from collections.abc import Iterable, Mapping
@@ -81,6 +81,13 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
     if not callable(getattr(policy, "schedule", None)):
         raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
     return PolicySpec(spec.name, _filled(spec, known.values(), policy)), policy
+
+
+def short_name(spec: PolicySpec) -> str:
+    """A policy with the settings that are not its defaults."""
+    kind = _load(spec.name)
+    usual = {entry.name: entry.default for entry in fields(kind)} if is_dataclass(kind) else {}
+    return str(PolicySpec(spec.name, tuple(pair for pair in spec.settings if usual.get(pair[0]) != pair[1])))
 
 
 def _filled(spec: PolicySpec, entries: Iterable[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.errors import DataError
-from fedfloor.references import find_reference, where_raised
+from fedfloor.references import find_reference, is_users, where_raised
 from fedfloor.scenario.expand import stream
 from fedfloor.scenario.plant import Device, Scenario
 from fedfloor.training.partition import Wish, by_classes, by_shards, dirichlet, iid
@@ -35,16 +35,17 @@ class Holding:
     def table(self) -> dict[str, Any]:
         """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
         devices = [(floor.name, device) for floor in self.scenario.floors for device in floor.devices]
+        own = ":" in self.scenario.data.name  # comes shared out, in whatever numbers
         return {
             "data": self.scenario.data.name,
             "origin": self.origin,
-            "partition": self.scenario.data.partition,
+            "partition": None if own else self.scenario.data.partition,
             "test_samples": int(self.samples.test_labels.size),
             "devices": [
                 {
                     "floor": floor,
                     "name": device.name,
-                    "asked": device.samples,
+                    "asked": int(row.sum()) if own else device.samples,
                     "held": int(row.sum()),
                     "classes": row.tolist(),
                 }
@@ -162,12 +163,19 @@ def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
     """Data of the user's: a callable that returns the devices' (samples, labels) and the test set's."""
     name = scenario.data.name
     function = find_reference(name, f"data '{name}'", DataError)
+    if not callable(function):
+        raise DataError(f"data '{name}': is a {type(function).__name__}, not a callable. Name a function")
+    shape = "([(samples, labels) of every device], (samples, labels) of the test set)"
+    called = False
     try:
-        devices, test = function()
+        returned = function()
+        called = True
+        devices, test = returned
         devices = list(devices)
     except (Exception, SystemExit) as error:  # the function is the user's and may do anything
-        problem = "must return ([(samples, labels) of every device], (samples, labels) of the test set)"
-        raise DataError(f"data '{name}': {problem}: {where_raised(error)}") from error
+        if not called or is_users(error):  # a generator runs while it is listed
+            raise DataError(f"data '{name}': your function raised {where_raised(error)}") from error
+        raise DataError(f"data '{name}': returned {_described(returned)}, must return {shape}") from None
     wanted = [device.name for device in scenario.devices]
     if len(devices) != len(wanted):
         raise DataError(
@@ -181,6 +189,12 @@ def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
     held = [np.arange(begin, end) for begin, end in itertools.pairwise(first)]
     images, labels = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     return images, labels, held, test_images, test_labels
+
+
+def _described(returned: Any) -> str:
+    """What a function returned, in a few words."""
+    kind = type(returned).__name__
+    return f"a {kind} of {len(returned)}" if isinstance(returned, list | tuple | dict) else f"a {kind}"
 
 
 def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any, Ints]:
@@ -199,7 +213,9 @@ def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any,
         images = images.astype(np.float32)
         if not np.isfinite(images).all():
             raise DataError(f"data '{name}': {place}: samples must be finite")
-    if labels.dtype.kind not in "iu" or (labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes):
-        seen = f"{labels.min()}..{labels.max()}" if labels.size else "none"
-        raise DataError(f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}, got {seen}")
+    problem = f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}"
+    if labels.dtype.kind not in "iu":
+        raise DataError(f"{problem}, got {labels.dtype}. Convert them, as by labels.astype(int)")
+    if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise DataError(f"{problem}, got {labels.min()}..{labels.max()}")
     return images, labels.astype(np.int64)

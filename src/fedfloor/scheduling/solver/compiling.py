@@ -40,9 +40,19 @@ def _cache_folder() -> str:
 _FOLDER = _cache_folder()
 
 
-def is_compiled() -> bool:
-    """Whether these sources have been compiled before, on this machine."""
-    return bool(_FOLDER) and any(Path(_FOLDER).rglob("*.nbi"))
+def is_compiled(function: Any) -> bool:
+    """Whether an earlier process has compiled a function of these sources, from this very checkout.
+
+    Numba keeps what it compiles by the path of the source file, and throws it away when that file is newer.
+    """
+    cache, source = function.stats.cache_path, Path(function.py_func.__code__.co_filename)
+    if not cache:
+        return False
+    kept = Path(cache).glob(f"{source.stem}.{function.py_func.__name__}-*.nbi")
+    try:
+        return any(entry.stat().st_mtime >= source.stat().st_mtime for entry in kept)
+    except OSError:
+        return False
 
 
 def compiled(function: Function) -> Function:
