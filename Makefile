@@ -45,7 +45,7 @@ demo: $(VENV)/.train $(VENV)/.compiled ## train the preset `quick`: rounds of sc
 	@$(BIN)/fedfloor run quick --out runs/demo
 
 test: $(VENV)/.dev lint types ## ruff, mypy --strict and pytest
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.dev ## check format and style
 	$(BIN)/ruff format --check .

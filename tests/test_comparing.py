@@ -20,6 +20,8 @@ from tests.test_running import SMALL, assert_equal_runs, small_run
 
 POLICIES = ["ddsra:v=1", "random"]
 
+pytestmark = pytest.mark.xdist_group("comparing")  # one process makes the runs that all tests look at
+
 
 def comparison(out: Path, *more: str, **options: Any) -> Any:
     return fedfloor.compare(
@@ -72,7 +74,7 @@ def test_a_comparison_killed_at_any_moment_goes_on(whole: Path, tmp_path: Path) 
         "import sys, fedfloor; from pathlib import Path; from tests.test_comparing import comparison; "
         "comparison(Path(sys.argv[1]))"
     )
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", code, str(folder)], cwd=Path(__file__).parent.parent)
         deadline = time.monotonic() + 5 + rng.uniform(0, 8)
         while process.poll() is None and time.monotonic() < deadline:

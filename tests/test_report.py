@@ -5,7 +5,6 @@ import errno
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -226,13 +225,6 @@ def test_other_things_than_folders_are_refused() -> None:
         fedfloor.report([3])  # type: ignore[list-item]
     with pytest.raises(RunLogError, match="no run folder is named"):
         fedfloor.report([])
-
-
-def test_the_function_and_the_package_share_their_name(runs: Path) -> None:
-    code = "import sys, fedfloor; fedfloor.report(sys.argv[1]); fedfloor.report(sys.argv[1]); "
-    code += "import fedfloor.reporting.tables; from fedfloor import report; print(report(sys.argv[1]).page.name)"
-    done = subprocess.run([sys.executable, "-c", code, str(runs)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "report.html"
 
 
 def test_without_the_extra_its_install_command_is_named(runs: Path) -> None:

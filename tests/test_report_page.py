@@ -29,6 +29,8 @@ ALWAYS = {"delay", "participation", "time-0", "energy-0", "timeline", "map", "cu
 TRAINED = {"accuracy-rounds", "accuracy-time", "rates", "data", "bound"}
 Shell = Callable[..., Any]
 
+pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and has the browser
+
 
 @dataclass(frozen=True)
 class Table:
