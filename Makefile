@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-peers lint types format wheel clean
+.PHONY: help demo test test-all bench bench-peers lint types format wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ demo: $(VENV)/.train $(VENV)/.compiled ## train the preset `quick`: rounds of sc
 	@$(BIN)/fedfloor run quick --out runs/demo
 
 test: $(VENV)/.dev lint types ## ruff, mypy --strict and pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-all: $(VENV)/.dev lint types ## the same with the slow tests: twice as long
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.dev ## check format and style

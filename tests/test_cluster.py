@@ -65,6 +65,7 @@ def test_a_worker_killed_in_the_middle_of_a_run_is_replaced(address: str, tmp_pa
     assert_equal_runs(tmp_path / "here", tmp_path / "there")
 
 
+@pytest.mark.slow
 def test_a_comparison_on_a_cluster_is_the_same_and_survives_a_kill(address: str, tmp_path: Path) -> None:
     from fedfloor.comparing import Watch
 

@@ -68,6 +68,7 @@ def test_what_is_finished_is_not_run_again(whole: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in whole.glob("quick-*/**/*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_comparison_killed_at_any_moment_goes_on(whole: Path, tmp_path: Path) -> None:
     folder, rng = tmp_path / "killed", random.Random(3)
     code = (
@@ -133,6 +134,7 @@ def test_a_folder_of_another_scenario_is_refused_before_anything_runs(whole: Pat
         comparison(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "longer"
     shutil.copytree(whole, folder)

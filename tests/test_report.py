@@ -238,6 +238,7 @@ def test_help_has_an_example(fedfloor_command: Command) -> None:
     assert "fedfloor report" in fedfloor_command("report", "--help").stdout.split("Example:")[1]
 
 
+@pytest.mark.slow
 def test_a_training_run_shows_what_it_learnt(tmp_path: Path) -> None:
     overrides = ["participation.observe_every=1", "training.evaluate_every=1"]
     fedfloor.run("quick", "random", rounds=2, workers=1, overrides=overrides, out=tmp_path / "run")

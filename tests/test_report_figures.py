@@ -42,6 +42,7 @@ def test_figures_without_data_are_left_out(tmp_path: Path) -> None:
     assert names(draw_figures(gathered(made_up("random")), tmp_path)) == PLAIN
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_where_there_is_data(tmp_path: Path) -> None:
     runs = [
         made_up(policy, seed, accuracies=[0.1, 0.2, 0.3], failed=(0,), delay=8.0 + seed)
@@ -72,6 +73,7 @@ def test_series_have_the_colours_of_okabe_and_ito(tmp_path: Path) -> None:
         assert (np.abs(pixels - rgb).max(axis=1) <= 2).sum() > 50
 
 
+@pytest.mark.slow
 def test_equal_runs_give_equal_files(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         draw_figures(gathered(made_up("random")), tmp_path / folder, pdf=True)

@@ -346,6 +346,7 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
     assert complaints(browser) == []
 
 
+@pytest.mark.slow
 def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> None:
     fedfloor.simulate("campus", policy="random", rounds=2, out=tmp_path / "run")
     run = collect([tmp_path / "run"]).runs[0]

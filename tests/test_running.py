@@ -53,6 +53,7 @@ def assert_equal_runs(one: Path, other: Path) -> None:
         assert np.array_equal(value, other_weights[key]), key
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_leaves_the_same_log_and_weights(tmp_path: Path) -> None:
     for workers in (1, 2, 3):
         small_run(tmp_path / str(workers), "participation.observe_every=2", workers=workers, rounds=4)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.stats import spearmanr
 
 import fedfloor
@@ -93,6 +94,7 @@ def test_theorem_1_bounds_the_divergence_of_a_convex_model() -> None:
         assert tightest > 0.05  # a bound that is nowhere near would prove little
 
 
+@pytest.mark.slow
 def test_the_bound_ranks_the_floors_of_the_quick_network_as_the_divergence_does(tmp_path: Path) -> None:
     overrides = ["participation.observe_every=5", "participation.estimate_every=5"]
     fedfloor.run("quick", "round_robin", rounds=31, overrides=overrides, out=tmp_path / "run", workers=2)

@@ -18,6 +18,7 @@ def summaries(policy: str) -> list[RunSummary]:
     return [summarise(run.records) for run in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "delay", "failures"),
     [
@@ -44,6 +45,7 @@ def test_alternating_lambda_ignores_v() -> None:
     assert [entry.mean_delay for entry in small] == pytest.approx([entry.mean_delay for entry in large])
 
 
+@pytest.mark.slow
 def test_delay_falls_with_v() -> None:
     delays = [
         np.mean([entry.mean_delay for entry in summaries(f"ddsra:v={v}")[:5]]) for v in (0, 0.01, 0.1, 1, 10, 1000)
