@@ -37,6 +37,7 @@ def test_the_policy_in_the_docs_runs(tmp_path: Path) -> None:
     assert "mine:Nearest" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_split_and_the_network_in_the_docs_run(tmp_path: Path) -> None:
     for file, name, begins in (("data.md", "splits.py", "import numpy"), ("training.md", "nets.py", "from torch")):
         blocks = (ROOT / "docs" / file).read_text(encoding="utf-8").split("```python\n")[1:]

@@ -88,6 +88,7 @@ def test_a_comparison_killed_at_any_moment_goes_on(whole: Path, tmp_path: Path) 
         assert_equal_runs(folder / run, whole / run)
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: Path) -> None:
     killed: list[int] = []
     trouble: list[str] = []
@@ -107,6 +108,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: 
         assert_equal_runs(tmp_path / "again" / run, whole / run)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     trouble: list[str] = []
     done = fedfloor.compare(

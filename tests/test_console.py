@@ -154,6 +154,7 @@ def test_a_policy_is_called_without_its_defaults() -> None:
         assert short_name(make_policy(parse_policy(given))[0]) == expected
 
 
+@pytest.mark.slow
 def test_columns_are_obeyed_in_a_pipe(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedfloor", "profile", "cnn"]
     for columns, most in (("100", 100), ("", 160), ("nonsense", 160)):

@@ -69,7 +69,11 @@ def everything(engine: Engine) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("model", [CNN, DENSE, NORMED], ids=["cnn", "mlp", "batch norm"])
+@pytest.mark.parametrize(
+    "model",
+    [CNN, pytest.param(DENSE, marks=pytest.mark.slow), pytest.param(NORMED, marks=pytest.mark.slow)],
+    ids=["cnn", "mlp", "batch norm"],
+)
 def test_any_number_of_processes_gives_the_same_bits(model: Model) -> None:
     with engine_for(job(model), samples(), 1) as engine:
         alone = everything(engine)

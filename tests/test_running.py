@@ -100,6 +100,7 @@ def test_a_battery_and_loss_driven_choices_survive_a_resume(tmp_path: Path) -> N
     assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_a_run_can_be_resumed(tmp_path: Path) -> None:
     arguments = ["run", "quick", "--policy", "random", "--workers", "2", "--quiet"]
     arguments += [part for entry in SMALL for part in ("--set", entry)]
@@ -298,6 +299,7 @@ def test_a_filled_folder_of_a_training_run_can_be_gone_on_with(finished: Path) -
         small_run(finished)
 
 
+@pytest.mark.slow
 def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_command: Callable[..., Any]) -> None:
     shutil.copytree(finished, tmp_path / "run")
     few = [part for entry in SMALL for part in ("--set", entry)]
@@ -336,6 +338,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         small_run(tmp_path / "file" / "run")
 
 
+@pytest.mark.slow
 def test_evaluating_a_run_gives_its_last_accuracy_and_its_model(
     fedfloor_command: Callable[..., Any], tmp_path: Path
 ) -> None:
