@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from fedfloor.costs.layers import layer_costs
-from fedfloor.scenario.file import Costs, Model
+from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.description import infer_layers
 from fedfloor.training.models import build_model
 

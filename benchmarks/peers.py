@@ -31,7 +31,7 @@ import torch
 from torch.nn import functional
 
 import fedfloor
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.engine import Engine, engine_for, train_devices
 from fedfloor.training.samples import Samples, batch_of
 from fedfloor.training.weights import Layout, average

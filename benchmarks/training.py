@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, multiprocessing, nn
 from torch.nn import functional
 
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.engine import Engine, engine_for, train_devices
 from fedfloor.training.models import build_model
 from fedfloor.training.samples import Samples, batch_of

@@ -76,3 +76,8 @@ def test_public_names_are_in_all_and_exist(module: str) -> None:
     listed = set(getattr(loaded, "__all__", ()))
     assert defined <= listed, f"not in __all__: {sorted(defined - listed)}"
     assert all(hasattr(loaded, name) for name in listed)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_that_passes_400_lines_becomes_a_folder(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400

@@ -12,7 +12,7 @@ from torch import nn
 
 from fedfloor.crew import packed_failure, unpacked_failure
 from fedfloor.errors import FailedRunError, ModelError
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.engine import (
     Engine,
     Processes,

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import fedfloor
 from fedfloor.api import evaluate
 from fedfloor.errors import FailedRunError, ModelError, RunLogError
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.models import build_model
 from tests.test_running import own_data, small_run
 

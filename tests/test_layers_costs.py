@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedfloor.costs.layers import layer_costs, model_bits
-from fedfloor.scenario.file import Costs, Model
 from fedfloor.scenario.layers import LayerSpec, parameter_count
+from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.description import infer_layers
 from fedfloor.training.models import build_model
 

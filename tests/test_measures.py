@@ -14,7 +14,7 @@ import tomli_w
 import fedfloor
 from fedfloor.participation import participation_rates
 from fedfloor.reporting import measures
-from fedfloor.reporting.measures import RunArrays, SeriesArrays
+from fedfloor.reporting.arrays import RunArrays, SeriesArrays, lay_out_run
 from fedfloor.reporting.reading import Collection, ReadRun, Series, collect
 from fedfloor.summary import summarise
 from tests.conftest import small_table
@@ -57,7 +57,7 @@ def with_columns(run: ReadRun, **columns: Sequence[Any]) -> ReadRun:
 
 
 def series_of(*runs: ReadRun) -> SeriesArrays:
-    return SeriesArrays("one", tuple(measures.lay_out_run(run) for run in runs))
+    return SeriesArrays("one", tuple(lay_out_run(run) for run in runs))
 
 
 def collection_of(*runs: ReadRun, tradeoff: tuple[Mapping[str, Any], ...] = ()) -> Collection:
@@ -106,7 +106,7 @@ def test_long_curves_over_time_are_put_on_a_grid(real: ReadRun) -> None:
 def test_there_is_no_accuracy_without_training(real: ReadRun) -> None:
     assert measures.accuracy_over_rounds(series_of(real)) is None
     assert measures.accuracy_over_time(series_of(real)) is None
-    assert measures.data_held(measures.lay_out_run(real)) is None
+    assert measures.data_held(lay_out_run(real)) is None
 
 
 def test_cumulative_delay_is_the_clock_and_endless_is_inf(real: ReadRun) -> None:
@@ -115,7 +115,7 @@ def test_cumulative_delay_is_the_clock_and_endless_is_inf(real: ReadRun) -> None
     curve = measures.delay_over_rounds(series_of(one, other))
     assert np.allclose(curve.mean[:2], [1.5, 3.5])
     assert math.isinf(curve.mean[2])
-    assert math.isinf(measures.lay_out_run(one).delay[2])
+    assert math.isinf(lay_out_run(one).delay[2])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -131,7 +131,7 @@ def test_participation_is_that_of_the_summary(policy: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("cut", [0, 1, 2])
 def test_phases_and_spenders_add_up_to_what_was_logged(policy: str, cut: int, tmp_path: Path) -> None:
-    run = measures.lay_out_run(simulated(tmp_path, policy, cut=cut))
+    run = lay_out_run(simulated(tmp_path, policy, cut=cut))
     phases, series = measures.phase_times(run), SeriesArrays("one", (run,))
     assert np.all(phases >= 0.0)
     delay = np.array([[entry["delay_s"] for entry in record["gateways"]] for record in run.run.records])
@@ -144,7 +144,7 @@ def test_phases_and_spenders_add_up_to_what_was_logged(policy: str, cut: int, tm
 
 def test_the_cut_decides_who_trains(tmp_path: Path) -> None:
     for cut, device, gateway in ((0, False, True), (2, True, False), (1, True, True)):
-        run = measures.lay_out_run(simulated(tmp_path, "round_robin", cut=cut))
+        run = lay_out_run(simulated(tmp_path, "round_robin", cut=cut))
         split = measures.time_split(SeriesArrays("one", (run,)))
         times = dict(zip(split.parts, split.values, strict=True))
         assert (np.nanmin(times["device"]) > 0.0) == device
@@ -161,7 +161,7 @@ def test_a_floor_that_never_was_picked_has_no_split(real: ReadRun) -> None:
 
 
 def test_a_timeline_goes_from_phase_to_phase(real: ReadRun) -> None:
-    run = measures.lay_out_run(real)
+    run = lay_out_run(real)
     for index in range(run.rounds.size):
         shown = measures.timeline(run, index)
         assert shown.round == index + 1
@@ -177,13 +177,13 @@ def test_a_dead_link_has_no_end(real: ReadRun) -> None:
             if entry["selected"]:
                 entry["upload_s"] = None
 
-    run = measures.lay_out_run(changed(real, dead))
+    run = lay_out_run(changed(real, dead))
     assert np.isinf(measures.timeline(run, 0).end[-1]).all()
     assert np.isfinite(measures.energy_split(SeriesArrays("one", (run,))).values).all()
 
 
 def test_cuts_are_unknown_where_a_floor_was_not_picked(real: ReadRun) -> None:
-    run = measures.lay_out_run(real)
+    run = lay_out_run(real)
     found = measures.cuts(run)
     picked = run.selected[:, run.plant.devices.floor].T
     assert found.cut.shape == (3, 6)
@@ -270,7 +270,7 @@ def test_one_v_is_no_tradeoff_and_a_measured_one_is_kept(tmp_path: Path) -> None
 
 def test_holdings_become_a_table_of_counts(real: ReadRun) -> None:
     entry = {"floor": "press", "name": "p1", "asked": 3, "held": 3, "classes": [1, 2]}
-    held = measures.data_held(measures.lay_out_run(dataclasses.replace(real, holding={"devices": [entry]})))
+    held = measures.data_held(lay_out_run(dataclasses.replace(real, holding={"devices": [entry]})))
     assert held is not None
     assert held.counts.tolist() == [[1, 2]]
     assert (held.devices, held.floors) == (("p1",), ("press",))
@@ -297,7 +297,7 @@ def test_floors_are_matched_by_name_where_seeds_differ(real: ReadRun) -> None:
 
 
 def test_a_single_round_is_enough(real: ReadRun) -> None:
-    run: RunArrays = measures.lay_out_run(changed(real, lambda *_: None, 1))
+    run: RunArrays = lay_out_run(changed(real, lambda *_: None, 1))
     series = SeriesArrays("one", (run,))
     assert measures.delay_over_rounds(series).x.tolist() == [1]
     assert measures.participation(series).achieved.shape == (2,)

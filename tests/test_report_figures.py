@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fedfloor.reporting.figures import COLOURS, FIGURES, draw_figures
+from fedfloor.reporting.figures import FIGURES, draw_figures
+from fedfloor.reporting.figures.canvas import COLOURS
 from fedfloor.reporting.reading import Collection, Series
 from tests.reports import gathered, made_up
 

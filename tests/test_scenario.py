@@ -11,8 +11,8 @@ import fedfloor
 from fedfloor.api import resolve
 from fedfloor.scenario import LayerSpec, Scenario, ScenarioFile, build, expand, resolved_toml
 from fedfloor.scenario.catalogue import COST_MODELS, NETWORKS
-from fedfloor.scenario.file import Costs
 from fedfloor.scenario.layers import unchained
+from fedfloor.scenario.model import Costs
 from fedfloor.scenario.numbers import Choice, Normal, Range, Uniform, draw
 from fedfloor.scenario.reading import parse, starter
 from fedfloor.units import FROM_SUFFIX, dbm_to_watt, split_suffix, to_si

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.description import cut_points, describe
 from fedfloor.training.models import build_model
 from fedfloor.training.split import halves, joined_step, sgd_step, split_step

@@ -6,8 +6,8 @@ from torch import nn
 
 from fedfloor.costs.layers import layer_costs
 from fedfloor.errors import ModelError
-from fedfloor.scenario.file import Costs, Model
 from fedfloor.scenario.layers import parameter_count, unchained
+from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.description import describe, infer_layers
 from fedfloor.training.models import MODELS, build_model
 from tests.networks import depthwise, two_layers

@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.runlog import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, TIMINGS
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 
 Floats = npt.NDArray[np.float64]
 

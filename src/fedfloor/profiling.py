@@ -14,7 +14,7 @@ from fedfloor.costs.plant import Workload
 from fedfloor.errors import MissingExtraError, ScenarioError
 from fedfloor.scenario import LayerSpec, parameter_count, parse_model
 from fedfloor.scenario.catalogue import NETWORKS
-from fedfloor.scenario.file import Costs, Model
+from fedfloor.scenario.model import Costs, Model
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """A table as people read it, and how figures are written in one."""
 
-__all__ = ["Table", "change", "duration", "joined", "percentage", "plain", "spread", "with_interval"]
+__all__ = ["Table", "change", "duration", "joined", "percentage", "plain", "spread", "time_unit", "with_interval"]
 
 import math
 from collections.abc import Iterable
@@ -36,9 +36,14 @@ def percentage(value: float) -> str:
     return f"{100.0 * value:.1f} %" if math.isfinite(value) else plain(value)
 
 
+def time_unit(longest: float) -> tuple[float, str]:
+    """In which unit a time is best read: its seconds and its name."""
+    return (1.0, "s") if longest < 120 else (60.0, "min") if longest < 7200 else (3600.0, "h")
+
+
 def duration(found: Interval) -> str:
     """A time in the unit that fits: 48.2 s, 15.3 ± 0.4 min, 4.12 h."""
-    seconds, unit = (1.0, "s") if found.mean < 120 else (60.0, "min") if found.mean < 7200 else (3600.0, "h")
+    seconds, unit = time_unit(found.mean)
     return with_interval(found, f" {unit}", scale=seconds, digits=3)
 
 

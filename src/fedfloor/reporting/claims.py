@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from fedfloor.errors import FedfloorError
+from fedfloor.reporting.arrays import SeriesArrays, lay_out_run
 from fedfloor.reporting.cells import Table, change
-from fedfloor.reporting.measures import SeriesArrays, lay_out_run, rates
+from fedfloor.reporting.measures import rates
 from fedfloor.reporting.reading import Collection, ReadRun, Series
 from fedfloor.reporting.statistics import Interval, final_accuracy, interval, matched, rounds_to_reach
 from fedfloor.runlog import flat

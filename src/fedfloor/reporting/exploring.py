@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedfloor.reporting import measures
-from fedfloor.reporting.measures import RunArrays, SeriesArrays
+from fedfloor.reporting.arrays import RunArrays, SeriesArrays
 from fedfloor.reporting.plots import plain, spread
 
 _NUMBERS = 500_000  #: that the figures of single runs may hold together; a number is about eight bytes
@@ -74,7 +75,7 @@ def _plant(run: RunArrays) -> dict[str, Any]:
     return {key: plain(value) for key, value in shown.items()}
 
 
-def _rounds_of(run: RunArrays, at: measures.Ints) -> dict[str, Any]:
+def _rounds_of(run: RunArrays, at: npt.NDArray[np.int64]) -> dict[str, Any]:
     """A run's chosen rounds: timeline and cuts, -1 where not picked."""
     phases = measures.phase_times(run)
     place = {name: m for m, name in enumerate(run.floors)}

@@ -16,9 +16,9 @@ import numpy as np
 import fedfloor
 from fedfloor.errors import MissingExtraError
 from fedfloor.reporting import measures, plots
+from fedfloor.reporting.arrays import RunArrays, SeriesArrays, lay_out
 from fedfloor.reporting.exploring import explored, kept_runs
 from fedfloor.reporting.markup import Card, PageTable, Section, contents, notice, picker, section_html, table_html
-from fedfloor.reporting.measures import RunArrays, SeriesArrays
 from fedfloor.reporting.plots import Figure, Style, plain
 from fedfloor.reporting.reading import Collection
 from fedfloor.reporting.saving import save
@@ -30,7 +30,7 @@ _HOLDINGS = 12  #: seeds whose data can be looked at
 def write_page(collection: Collection, tables: Sequence[PageTable], path: Path) -> None:
     """Write the page; the first table is its headline. Needs the extra 'report'."""
     library = _plotly()
-    laid_out = measures.lay_out(collection)
+    laid_out = lay_out(collection)
     looks = plots.styles([series.label for series in laid_out])
     single, thinned = explored(laid_out)
     sections = list(_sections(collection, laid_out, looks, tables))

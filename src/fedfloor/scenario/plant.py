@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from fedfloor.scenario.file import Baseline, Costs, Data, Model, Participation, Policy, Training
+from fedfloor.scenario.file import Baseline, Data, Participation, Policy, Training
 from fedfloor.scenario.layers import LayerSpec
+from fedfloor.scenario.model import Costs, Model
 
 
 class _Si(BaseModel):

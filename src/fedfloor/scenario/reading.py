@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedfloor.errors import ScenarioError, advice_for
-from fedfloor.scenario.file import Model, ScenarioFile
+from fedfloor.scenario.file import ScenarioFile
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec
+from fedfloor.scenario.model import Model
 
 
 def _presets() -> dict[str, Traversable]:

@@ -13,8 +13,8 @@ from torch.func import functional_call
 
 from fedfloor.errors import ModelError
 from fedfloor.references import is_users, where_raised
-from fedfloor.scenario.file import Costs, Model
 from fedfloor.scenario.layers import Attachment, LayerKind, LayerSpec
+from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.models import build_model
 
 _KINDS: dict[type[nn.Module], LayerKind] = {

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from fedfloor.errors import ModelError
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.models import build_model
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from fedfloor.errors import ModelError, advice_for
 from fedfloor.references import find_reference, where_raised
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 
 
 def vgg11(settings: Model, width: float) -> nn.Sequential:

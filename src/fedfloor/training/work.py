@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
-from fedfloor.scenario.file import Model
+from fedfloor.scenario.model import Model
 from fedfloor.training.dense import AT_ONCE, DenseStack, is_dense
 from fedfloor.training.models import build_model
 from fedfloor.training.samples import Samples, batch_of

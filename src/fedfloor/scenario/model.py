@@ -1,0 +1,82 @@
+"""The parts of a scenario file that describe the network and how its costs are counted."""
+
+__all__ = ["NETWORKS_TAKE", "Costs", "Model"]
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, Strict, field_validator, model_validator
+
+from fedfloor.errors import advice_for
+from fedfloor.scenario.catalogue import NETWORKS
+from fedfloor.scenario.layers import LayerSpec, Shape, unchained
+from fedfloor.scenario.section import Flag, Section, finding
+
+#: settings of a model that it does something with; own models have none
+NETWORKS_TAKE = {"vgg11": ("width", "head", "batch_norm"), "cnn": ("width", "batch_norm"), "mlp": ("width",)}
+
+Width = Annotated[float, Strict(), Field(ge=0.001, le=64)]
+
+
+class Model(Section):
+    """The network that is trained."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """`vgg11`, `cnn`, `mlp`, or `package.module:callable` that returns a torch.nn.Sequential"""
+    input: Shape
+    """shape of one sample, [channels, height, width]"""
+    classes: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 10
+    """number of labels"""
+    width: Width = 1.0
+    """factor on the number of channels and hidden units that are trained"""
+    head: Literal["linear", "4096-4096"] = "linear"
+    """classifier of vgg11: one linear layer, or two of 4096 units before it"""
+    batch_norm: Flag = False
+    """normalise after every convolution"""
+    layers: Annotated[tuple[LayerSpec, ...], Field(min_length=1)] | None = None
+    """layer list that costs are computed from; without it the list is inferred from the model, which needs torch"""
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_known(cls, name: str) -> str:
+        if name not in NETWORKS and ":" not in name:
+            advice = advice_for(name, NETWORKS)
+            raise finding(f"unknown model, got '{name}'. {advice} Your own is given as package.module:callable")
+        return name
+
+    @model_validator(mode="after")
+    def _settings_have_an_effect(self) -> Self:
+        for key, default in (("width", 1.0), ("head", "linear"), ("batch_norm", False)):
+            if key not in NETWORKS_TAKE.get(self.name, ()) and getattr(self, key) != default:
+                problem = f"has no effect on the model '{self.name}', got {getattr(self, key)}. Leave it out"
+                raise finding(problem, below=key)
+        return self
+
+    @model_validator(mode="after")
+    def _layers_chain(self) -> Self:
+        if self.layers is None:
+            return self
+        if self.layers[0].input_size != math.prod(self.input):
+            problem = f"takes {list(self.layers[0].input)} but model.input is {list(self.input)}. Make the two equal"
+            raise finding(problem, below="layers[0].input")
+        if self.layers[-1].output != (self.classes,):
+            problem = f"gives {list(self.layers[-1].output)} but model.classes is {self.classes}. Make the two equal"
+            raise finding(problem, below=f"layers[{len(self.layers) - 1}].output")
+        names = [layer.name for layer in self.layers]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise finding(f"duplicate layer name, got '{twice}' twice. Rename one of them", below="layers")
+        broken = unchained(self.layers)
+        if broken is not None:
+            index, reason = broken
+            raise finding(f"shapes do not chain: {reason}. Make the two equal", below=f"layers[{index}].input")
+        return self
+
+
+class Costs(Section):
+    """How operations and bytes are counted."""
+
+    model: Literal["exact", "paper"] = "exact"
+    """`exact` agrees with what torch does, `paper` is the paper's Table II"""
+    width: Width | None = None
+    """width the costs describe, if not the one that is trained"""
