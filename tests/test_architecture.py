@@ -14,7 +14,7 @@ SOURCE = Path(fedfloor.__file__).parent
 ORDER = [
     "errors", "references", "crew", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
     "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
-    "checkpoint", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing",
+    "checkpoint", "mirroring", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing",
     "deploy", "reporting", "comparing", "api", "console", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it

@@ -9,7 +9,6 @@ __all__ = [
     "BASELINES",
     "Cell",
     "Comparison",
-    "Mirror",
     "Progress",
     "Watch",
     "carry_out",
@@ -18,7 +17,6 @@ __all__ = [
     "measure_tradeoff",
     "tradeoff_rounds",
     "train_cell",
-    "write_changes",
 ]
 
 import json
@@ -26,22 +24,20 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from fedfloor.crew import Crew, LostError, Processes, cores
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, ScenarioError
+from fedfloor.mirroring import STATE, Changes, Mirror, bytes_of, kept_files, write_changes
 from fedfloor.preparing import check_engine, prepare, resolve, run_folders
 from fedfloor.reporting.making import Report, make_report
 from fedfloor.runlog import (
     BOUNDS,
     CHECKPOINT,
-    HOLDING,
     ROUNDS,
     SCENARIO,
-    TIMINGS,
     TRADEOFF,
     read_records,
     refuse_changes,
@@ -54,8 +50,6 @@ from fedfloor.scheduling.state import Scheduler
 from fedfloor.tradeoff import STEPS, measure
 
 _ATTEMPTS = 3  #: to carry out a run whose process is lost
-_STATE = f"{CHECKPOINT}/state.json"
-_LOGS = (ROUNDS, TIMINGS)
 _TRADEOFF_ROUNDS = 200
 _TRADEOFF_PAIRS = 100  #: floors x channels of plants whose trade-off takes seconds
 
@@ -73,76 +67,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a run tells of itself: the round that has ended, and what is new in its folder."""
+    """What a run tells of itself: how far it has come, and what is new in its folder."""
 
-    record: Mapping[str, Any] | None
-    changes: tuple[tuple[str, int, bytes], ...]  #: file, where the bytes go, the bytes
-
-
-@dataclass(slots=True)
-class Mirror:
-    """What of a run folder was told already."""
-
-    folder: Path
-    _told: dict[str, int] = field(default_factory=dict)  #: bytes of logs
-    _seen: dict[str, bytes] = field(default_factory=dict)  #: small files
-
-    def changes(self) -> tuple[tuple[str, int, bytes], ...]:
-        """What is new since the last call; the state of a checkpoint comes after the weights that it names."""
-        found = []
-        for name in (SCENARIO, HOLDING, BOUNDS):
-            content = _bytes(self.folder / name)
-            if content is not None and content != self._seen.get(name):
-                self._seen[name] = content
-                found.append((name, 0, content))
-        for name in _LOGS:
-            with (self.folder / name).open("rb") as file:
-                file.seek(self._told.get(name, 0))
-                content = file.read()
-            if content:
-                found.append((name, self._told.get(name, 0), content))
-                self._told[name] = self._told.get(name, 0) + len(content)
-        state = _bytes(self.folder / _STATE)
-        if state is not None and state != self._seen.get(_STATE):
-            self._seen[_STATE] = state
-            weights = f"{CHECKPOINT}/{json.loads(state)['weights']}"
-            found += [(weights, 0, (self.folder / weights).read_bytes()), (_STATE, 0, state)]
-        return tuple(found)
-
-
-def write_changes(folder: Path, changes: Sequence[tuple[str, int, bytes]]) -> None:
-    """Bring a folder up to what its mirror told."""
-    try:
-        (folder / CHECKPOINT).mkdir(parents=True, exist_ok=True)
-        for name, offset, content in changes:
-            path = folder / name
-            if name in _LOGS:
-                with path.open("r+b" if path.exists() else "wb") as file:
-                    file.truncate(offset)
-                    file.seek(offset)
-                    file.write(content)
-                continue
-            part = path.with_name(path.name + ".part")
-            part.write_bytes(content)
-            part.replace(path)
-            if name == _STATE:
-                _remove_old(folder / CHECKPOINT, json.loads(content)["weights"])
-    except OSError as error:
-        problem = f"{folder}: cannot be written: {error.strerror}"
-        raise FailedRunError(f"{problem}. Make room, then start the comparison again: it goes on") from None
-
-
-def _remove_old(folder: Path, named: str) -> None:
-    for old in folder.glob("weights-*.safetensors"):
-        if old.name != named:
-            old.unlink()
-
-
-def _bytes(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+    done: int | None  #: rounds; None at the end
+    changes: Changes
 
 
 def carry_out(
@@ -171,13 +99,13 @@ def carry_out(
         while waiting and len(running) < crew.size:
             number = waiting.popleft()
             running.add(number)
-            crew.start(number, train_cell, cells[number], _kept(cells[number].folder), data_folder)
+            crew.start(number, train_cell, cells[number], kept_files(cells[number].folder), data_folder)
         for news in crew.news():
             cell = cells[news.number]
             if news.message is not None:
                 write_changes(cell.folder, news.message.changes)
-                if news.message.record is not None:
-                    on_round(cell, news.message.record["round"] + 1)
+                if news.message.done is not None:
+                    on_round(cell, news.message.done)
             if not news.ended:
                 continue
             running.discard(news.number)
@@ -200,20 +128,11 @@ def _check(cell: Cell) -> None:
 
 
 def _is_finished(cell: Cell) -> bool:
-    state = _bytes(cell.folder / _STATE)
+    state = bytes_of(cell.folder / STATE)
     done = state is not None and (cell.folder / BOUNDS).exists()
     if not done or json.loads(state or b"")["round"] < cell.scenario.rounds:
         return False
     return len(read_records(cell.folder)) >= cell.scenario.rounds
-
-
-def _kept(folder: Path) -> dict[str, bytes]:
-    """The files of a run that can go on from a checkpoint; none for one that begins."""
-    state = _bytes(folder / _STATE)
-    if state is None:
-        return {}
-    names = (SCENARIO, *_LOGS, f"{CHECKPOINT}/{json.loads(state)['weights']}", _STATE)
-    return {name: (folder / name).read_bytes() for name in names}
 
 
 def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: dict[str, bytes], data_folder: Path | None) -> None:
@@ -229,7 +148,7 @@ def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: dict[str, byt
 
         def show(event: Event) -> None:
             if event.record is not None:
-                tell(Progress({"round": event.record["round"]}, mirror.changes()))
+                tell(Progress(event.record["round"] + 1, mirror.changes()))
 
         try:
             train(
