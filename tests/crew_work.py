@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ def die(tell: Tell) -> None:
 
 
 def linger(tell: Tell, note: Path) -> None:
-    note.write_text(str(os.getpid()))
+    note.write_text(f"{os.getpid()} {tempfile.mkdtemp()}")
     tell("begun")
     time.sleep(60)
 

@@ -12,8 +12,8 @@ import fedfloor
 SOURCE = Path(fedfloor.__file__).parent
 #: a module imports only from lines above its own
 ORDER = [
-    "errors", "references", "crew", "units", "scenario", "costs", "traces", "weather", "participation", "theory",
-    "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
+    "errors", "durable", "references", "crew", "units", "scenario", "costs", "traces", "weather", "participation",
+    "theory", "scheduling", "training", "cluster", "profiling", "rounds", "runlog", "summary", "simulation", "learning",
     "checkpoint", "mirroring", "exporting", "bounds", "running", "loggers", "planning", "tradeoff", "preparing",
     "deploy", "reporting", "comparing", "api", "console", "cli",
 ]  # fmt: skip

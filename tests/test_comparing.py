@@ -2,12 +2,12 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import pytest
 
 import fedfloor
 from fedfloor.comparing import Cell, Watch
+from fedfloor.durable import lock
 from fedfloor.errors import PolicyError, RunLogError, ScenarioError
+from fedfloor.runlog import checkpoint_round
 from tests.test_running import SMALL, assert_equal_runs, small_run
 
 POLICIES = ["ddsra:v=1", "random"]
@@ -27,6 +29,13 @@ def comparison(out: Path, *more: str, **options: Any) -> Any:
     return fedfloor.compare(
         "quick", POLICIES, overrides=[*SMALL, *more], out=out, **{"seeds": 2, "workers": 2, **options}
     )
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 300.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -68,32 +77,36 @@ def test_what_is_finished_is_not_run_again(whole: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in whole.glob("quick-*/**/*") if path.is_file()}
 
 
-@pytest.mark.slow
-def test_a_comparison_killed_at_any_moment_goes_on(whole: Path, tmp_path: Path) -> None:
-    folder, rng = tmp_path / "killed", random.Random(3)
+def test_a_comparison_killed_in_the_middle_loses_at_most_the_rounds_since_the_last_checkpoint(
+    whole: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "killed"
     code = (
         "import sys, fedfloor; from pathlib import Path; from tests.test_comparing import comparison; "
-        "comparison(Path(sys.argv[1]))"
+        "comparison(Path(sys.argv[1]), seeds=1, workers=1)"
     )
-    for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", code, str(folder)], cwd=Path(__file__).parent.parent)
-        deadline = time.monotonic() + 5 + rng.uniform(0, 8)
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-    comparison(folder)
-    for run in ("quick-ddsra-v1-exact-7", "quick-ddsra-v1-exact-8", "quick-random-7", "quick-random-8"):
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], cwd=Path(__file__).parent.parent)
+    wait_until(lambda: process.poll() is not None or checkpoint_round(folder / "quick-ddsra-v1-exact-7") is not None)
+    assert process.poll() is None, "it ended before it could be killed"
+    process.kill()
+    process.wait()
+    kept = checkpoint_round(folder / "quick-ddsra-v1-exact-7")
+    assert kept is not None
+    told: list[int] = []
+    comparison(folder, seeds=1, watch=Watch(on_round=lambda cell, done: told.append(done)))
+    assert min(told) in (1, kept + 1)  # the second policy begins, the first goes on
+    assert sum(done <= kept for done in told) <= kept, "rounds before the checkpoint were run again"
+    for run in ("quick-ddsra-v1-exact-7", "quick-random-7"):
         assert_equal_runs(folder / run, whole / run)
 
 
-@pytest.mark.slow
 def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: Path) -> None:
     killed: list[int] = []
+    told: list[int] = []
     trouble: list[str] = []
 
     def kill_one(cell: Cell, done: int) -> None:
+        told.append(done)
         if done == 3 and not killed:
             child = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()[-1]
             killed.append(int(child))
@@ -103,6 +116,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: 
     done = comparison(tmp_path / "again", seeds=1, workers=1, watch=watch)
     assert killed
     assert "SIGKILL" in trouble[0]
+    assert told.count(1) == 2, "a run was begun anew instead of going on"
     assert not done.failed
     for run in ("quick-ddsra-v1-exact-7", "quick-random-7"):
         assert_equal_runs(tmp_path / "again" / run, whole / run)
@@ -125,6 +139,38 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert len(fedfloor.read(tmp_path / "mixed" / "quick-random-7")["round"]) == 2
 
 
+def test_a_damaged_run_does_not_stop_the_others(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(whole, folder)
+    (folder / "quick-random-7" / "checkpoint" / "state.json").write_text('{"round": 6, "wei')
+    shutil.rmtree(folder / "quick-random-8")
+    done = comparison(folder)
+    assert list(done.failed) == ["quick-random-7"]
+    assert "state.json: is damaged" in str(done.failed["quick-random-7"])
+    assert_equal_runs(folder / "quick-random-8", whole / "quick-random-8")
+    assert done.report is not None
+
+
+def test_a_second_comparison_in_the_same_folder_is_kept_out(whole: Path) -> None:
+    handle = lock(whole)
+    assert handle is not None
+    try:
+        with pytest.raises(RunLogError, match="another process is writing it"):
+            comparison(whole)
+    finally:
+        os.close(handle)
+
+
+def test_missing_data_is_named_before_anything_runs(tmp_path: Path) -> None:
+    asked = ["compare", "paper-cifar10", "--policy", "random", "--seeds", "1", "--data-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "fedfloor", *asked, "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "cifar10" in done.stderr
+    assert str(tmp_path) in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_of_another_scenario_is_refused_before_anything_runs(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(whole, folder)
@@ -136,11 +182,18 @@ def test_a_folder_of_another_scenario_is_refused_before_anything_runs(whole: Pat
         comparison(tmp_path / "other")
 
 
-@pytest.mark.slow
 def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "longer"
     shutil.copytree(whole, folder)
-    fedfloor.compare("quick", ["random"], seeds=1, rounds=8, overrides=SMALL[1:], out=folder)
+    seen: list[bool] = []
+
+    def look(cell: Cell, done: int) -> None:
+        seen.append((cell.folder / "bounds.json").exists())
+
+    fedfloor.compare(
+        "quick", ["random"], seeds=1, rounds=8, overrides=SMALL[1:], out=folder, watch=Watch(on_round=look)
+    )
+    assert seen == [False, False], "while a run goes on, the bounds of its shorter self are gone"
     assert len(fedfloor.read(folder / "quick-random-7")["round"]) == 8
 
 

@@ -1,5 +1,7 @@
 """Work in other processes: what it tells, how it fails, and that none is left behind."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,13 +57,30 @@ def test_a_killed_process_is_lost_work_and_does_not_disturb_others(crew: Process
     assert ended[1] is None
 
 
+def is_gone(note: Path) -> bool:
+    """Whether a lingering process has ended and left nothing in the folder for temporary files."""
+    pid, folder = note.read_text().split()
+    deadline = time.monotonic() + 10
+    while (Path(f"/proc/{pid}").exists() or Path(folder).parent.exists()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not Path(f"/proc/{pid}").exists() and not Path(folder).parent.exists()
+
+
 def test_a_process_ends_when_nobody_listens_any_more(tmp_path: Path) -> None:
     crew = Processes(1)
-    crew.start(0, linger, tmp_path / "pid")
+    crew.start(0, linger, tmp_path / "note")
     crew.news()
-    pid = int((tmp_path / "pid").read_text())
     crew.close()
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    assert is_gone(tmp_path / "note")
+
+
+def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from fedfloor.crew import Processes; "
+    code += "from tests.crew_work import linger; "
+    code += "crew = Processes(1); crew.start(0, linger, Path(sys.argv[1])); crew.news(); print(flush=True); crew.news()"
+    command = [sys.executable, "-c", code, str(tmp_path / "note")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        parent.kill()
+    assert is_gone(tmp_path / "note")

@@ -7,7 +7,6 @@ in a single step: whenever the process is killed, one whole checkpoint is there.
 __all__ = ["Checkpoint", "load_checkpoint", "restore", "save_checkpoint", "scaled_as"]
 
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from fedfloor.durable import write_whole
 from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.learning import LearningPlant
 from fedfloor.participation import GradientFigures
@@ -61,8 +61,8 @@ def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str)
     named = plant.engine.work.layout.named(plant.weights)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / name, save(named))
-        _write(folder / STATE, json.dumps(state, indent=1).encode())
+        write_whole(folder / name, save(named))
+        write_whole(folder / STATE, json.dumps(state, indent=1).encode())
         for old in folder.glob("weights-*.safetensors"):
             if old.name != name:
                 old.unlink()
@@ -73,16 +73,6 @@ def save_checkpoint(run: Path, plant: LearningPlant, *, clock: float, data: str)
 
 def _weights_name(index: int) -> str:
     return f"weights-{index:06d}.safetensors"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A file that is either whole or not there."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:

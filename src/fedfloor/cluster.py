@@ -6,16 +6,14 @@ import contextlib
 import logging
 import os
 import socket
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.crew import QUIET, Failure, LostError, News, packed_failure, unpacked_failure
+from fedfloor.crew import Failure, LostError, News, packed_failure, settings, unpacked_failure
 from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
 from fedfloor.training.engine import Engine, Task, carry_out, in_order
 from fedfloor.training.samples import Samples
@@ -25,12 +23,14 @@ try:
     import ray
     from ray.exceptions import RayActorError, RayError, RayTaskError, WorkerCrashedError
     from ray.util.queue import Empty, Queue
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ModuleNotFoundError as error:
     raise MissingExtraError("--engine ray", "ray") from error
 
 Vector = npt.NDArray[np.float32]
 
 _ATTEMPTS = 5  #: to do the work of a process that was lost
+_START = 120.0  #: [s] that processes of a cluster may take to begin
 _PATIENCE = 1.0  #: [s] between looks at whether a piece of work was lost
 
 
@@ -40,11 +40,10 @@ def connected(address: str | None = None) -> Iterator[None]:
     if ray.is_initialized():  # by whoever calls us from Python
         yield
         return
-    path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leave the user's choice of devices alone
     common: dict[str, Any] = {
-        "runtime_env": {"env_vars": {**QUIET, "PYTHONPATH": path}},
+        "runtime_env": {"env_vars": settings()},
         "logging_level": logging.ERROR,
         "log_to_driver": False,
     }
@@ -93,6 +92,10 @@ class _Hand:
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
         self._work: Work | None = None
 
+    def is_ready(self) -> bool:
+        """Answered once the process has a core."""
+        return True
+
     def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Failure | None]:
         """One task: its answer and the vectors it filled, or why not; job and samples are the same every time."""
         if self._work is None:
@@ -109,10 +112,9 @@ class Actors:
 
     def __init__(self, job: Job, samples: Samples, count: int | None) -> None:
         self.work = Work(job, samples)
-        count = count or _cores()
         self._common = [ray.put(job), ray.put(samples)]  # told with every task: a process begun anew knows nothing
         hand = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(_Hand)
-        self._hands: list[Any] = [hand.remote() for _ in range(count)]
+        self._hands = _ready([hand.remote() for _ in range(min(count or _cores(), _cores()))])
 
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
@@ -133,11 +135,23 @@ class Actors:
             ray.kill(hand)
 
 
+def _ready(hands: list[Any]) -> list[Any]:
+    """Those that the cluster has a free core for; others use it too."""
+    begun = {hand.is_ready.remote(): hand for hand in hands}
+    ready, waiting = ray.wait(list(begun), num_returns=len(begun), timeout=_START)
+    for reference in waiting:
+        ray.kill(begun[reference])
+    if not ready:
+        problem = f"no core of the cluster was free within {_START:.0f} s"
+        raise FailedRunError(f"{problem}: `ray status` says who uses them. Go on with --resume when there is room")
+    return [begun[reference] for reference in ready]
+
+
 def _answer(reference: Any) -> tuple[Any, Vector]:
     try:
         answer, vectors, failure = ray.get(reference)
     except RayActorError as lost:
-        problem = f"a training process of the cluster was lost {_ATTEMPTS} times: {str(lost).splitlines()[0]}"
+        problem = f"a training process of the cluster was lost again and again: {str(lost).splitlines()[0]}"
         raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
     if failure is not None:
         raise unpacked_failure(failure)
@@ -160,7 +174,8 @@ class RayCrew:
 
     def __init__(self, size: int | None = None) -> None:
         self._size = size
-        self._queue = Queue(actor_options={"num_cpus": 0})
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})  # it ends with us, not before
         self._running: dict[Any, tuple[int, int]] = {}  # reference -> piece of work, attempt
         self._attempts: dict[int, int] = {}
 
@@ -199,7 +214,11 @@ class RayCrew:
     def close(self) -> None:
         """See `Crew`."""
         for reference in self._running:
-            ray.cancel(reference, force=True)
+            ray.cancel(reference)  # so that it clears up after itself
+        if self._running:
+            _, busy = ray.wait(list(self._running), num_returns=len(self._running), timeout=_PATIENCE)
+            for reference in busy:
+                ray.cancel(reference, force=True)
         self._queue.shutdown(force=True)
 
 

@@ -13,24 +13,23 @@ __all__ = [
     "Watch",
     "carry_out",
     "compare",
-    "has_quick_tradeoff",
     "measure_tradeoff",
-    "tradeoff_rounds",
     "train_cell",
 ]
 
-import json
+import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from fedfloor.crew import Crew, LostError, Processes, cores
-from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, ScenarioError
-from fedfloor.mirroring import STATE, Changes, Mirror, bytes_of, kept_files, write_changes
+from fedfloor.durable import lock
+from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, ScenarioError
+from fedfloor.mirroring import Changes, Kept, kept_of, write_changes
 from fedfloor.preparing import check_engine, prepare, resolve, run_folders
 from fedfloor.reporting.making import Report, make_report
 from fedfloor.runlog import (
@@ -39,6 +38,7 @@ from fedfloor.runlog import (
     ROUNDS,
     SCENARIO,
     TRADEOFF,
+    checkpoint_round,
     read_records,
     refuse_changes,
     refuse_filled,
@@ -47,11 +47,10 @@ from fedfloor.runlog import (
 from fedfloor.scenario import ScenarioFile, resolved_toml
 from fedfloor.scenario.plant import Scenario
 from fedfloor.scheduling.state import Scheduler
-from fedfloor.tradeoff import STEPS, measure
+from fedfloor.tradeoff import is_quick, measure, shortened
+from fedfloor.training.sources import dataset_files
 
 _ATTEMPTS = 3  #: to carry out a run whose process is lost
-_TRADEOFF_ROUNDS = 200
-_TRADEOFF_PAIRS = 100  #: floors x channels of plants whose trade-off takes seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,8 +85,6 @@ def carry_out(
     `on_round` is told how many rounds of a run are done. A run whose process is lost is begun again from its last
     checkpoint, a few times.
     """
-    for cell in cells:
-        _check(cell)
     waiting = deque(number for number, cell in enumerate(cells) if not _is_finished(cell))
     for number, cell in enumerate(cells):
         if number not in waiting:
@@ -95,15 +92,30 @@ def carry_out(
     running: set[int] = set()
     losses: dict[int, int] = dict.fromkeys(waiting, 0)
     failed: dict[str, BaseException] = {}
+
+    def fail(cell: Cell, error: BaseException) -> None:
+        failed[cell.folder.name] = error
+        on_trouble(cell, str(error))
+
     while waiting or running:
         while waiting and len(running) < crew.size:
             number = waiting.popleft()
+            cell = cells[number]
+            try:
+                kept = kept_of(cell.folder)
+            except RunLogError as error:
+                fail(cell, error)
+                continue
+            (cell.folder / BOUNDS).unlink(missing_ok=True)  # it goes on: they are of its shorter self
             running.add(number)
-            crew.start(number, train_cell, cells[number], kept_files(cells[number].folder), data_folder)
+            crew.start(number, train_cell, cell, kept, data_folder)
+        if not running:
+            break
         for news in crew.news():
             cell = cells[news.number]
             if news.message is not None:
-                write_changes(cell.folder, news.message.changes)
+                if write_changes(cell.folder, news.message.changes):
+                    losses[news.number] = 0
                 if news.message.done is not None:
                     on_round(cell, news.message.done)
             if not news.ended:
@@ -114,8 +126,7 @@ def carry_out(
                 on_trouble(cell, f"{news.error}; it goes on from its last checkpoint")
                 waiting.appendleft(news.number)
             elif news.error is not None:
-                failed[cell.folder.name] = news.error
-                on_trouble(cell, str(news.error))
+                fail(cell, news.error)
     return failed
 
 
@@ -128,23 +139,17 @@ def _check(cell: Cell) -> None:
 
 
 def _is_finished(cell: Cell) -> bool:
-    state = bytes_of(cell.folder / STATE)
-    done = state is not None and (cell.folder / BOUNDS).exists()
-    if not done or json.loads(state or b"")["round"] < cell.scenario.rounds:
-        return False
-    return len(read_records(cell.folder)) >= cell.scenario.rounds
+    rounds = checkpoint_round(cell.folder)
+    return rounds is not None and rounds >= cell.scenario.rounds and (cell.folder / BOUNDS).exists()
 
 
-def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: dict[str, bytes], data_folder: Path | None) -> None:
+def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: Kept, data_folder: Path | None) -> None:
     """Carry a run out, wherever this is called, on one core."""
     from fedfloor.running import Event, train  # noqa: PLC0415  # torch is loaded only where a run is carried out
 
     with tempfile.TemporaryDirectory(prefix="fedfloor-") as name:
         folder = Path(name) / "run"
-        for part, content in kept.items():
-            (folder / part).parent.mkdir(parents=True, exist_ok=True)
-            (folder / part).write_bytes(content)
-        mirror = Mirror(folder)
+        mirror = kept.unpack(folder)
 
         def show(event: Event) -> None:
             if event.record is not None:
@@ -157,41 +162,34 @@ def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: dict[str, byt
                 cell.scheduler,
                 cell.policy,
                 folder,
-                resume=bool(kept),
+                resume=bool(kept.files),
                 workers=1,
                 data_folder=data_folder,
                 on_event=show,
             )
         except (FedfloorError, FailedRunError) as error:
-            raise type(error)(str(error).replace(str(folder), str(cell.folder))) from None
+            error.args = (str(error).replace(str(folder), str(cell.folder)),)
+            raise
         tell(Progress(None, mirror.changes()))
 
 
-def measure_tradeoff(cells: Sequence[Cell], folder: Path, *, on_round: Callable[[], None] = lambda: None) -> bool:
+def measure_tradeoff(cells: Sequence[Cell], folder: Path, *, on_round: Callable[[], None] = lambda: None) -> None:
     """Simulate the plant of a comparison over V, at the rates its first ddsra run had, and keep the result.
 
-    Large plants are left out: `fedfloor tradeoff` takes its time with them. Returns whether there is a result.
+    Large plants are left out: `fedfloor tradeoff` takes its time with them.
     """
     chosen = next((cell for cell in cells if cell.policy.startswith("ddsra") and _is_finished(cell)), None)
-    if (folder / TRADEOFF).exists() or chosen is None or not has_quick_tradeoff(chosen.scenario):
-        return (folder / TRADEOFF).exists()
+    if chosen is None or not is_quick(chosen.scenario) or _is_newer(folder / TRADEOFF, chosen.folder / BOUNDS):
+        return
     records = read_records(chosen.folder)
     rates = [gateway["target_rate"] for gateway in records[-1]["gateways"]]
     participation = chosen.scenario.participation.model_copy(update={"rates": tuple(rates)})
-    changed = {"participation": participation, "rounds": min(chosen.scenario.rounds, _TRADEOFF_ROUNDS)}
-    points = measure(chosen.scenario.model_copy(update=changed), on_round=on_round)
-    write_json(folder / TRADEOFF, [asdict(point) for point in points])
-    return True
+    scenario = shortened(chosen.scenario).model_copy(update={"participation": participation})
+    write_json(folder / TRADEOFF, [asdict(point) for point in measure(scenario, on_round=on_round)])
 
 
-def has_quick_tradeoff(scenario: Scenario) -> bool:
-    """Whether the trade-off of a plant takes seconds."""
-    return len(scenario.floors) * scenario.radio.channels <= _TRADEOFF_PAIRS
-
-
-def tradeoff_rounds(scenario: Scenario) -> int:
-    """How many rounds the trade-off of a plant simulates in all."""
-    return len(STEPS) * min(scenario.rounds, _TRADEOFF_ROUNDS)
+def _is_newer(path: Path, other: Path) -> bool:
+    return path.exists() and path.stat().st_mtime_ns >= other.stat().st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +209,7 @@ class Comparison:
 
     folder: Path  #: of all its runs
     runs: tuple[Path, ...]  #: policy by policy, then seed by seed
-    failed: Mapping[str, str]  #: run folder -> why it has not ended
+    failed: Mapping[str, BaseException]  #: run folder -> why it has not ended
     report: Report | None  #: none if no run has a round
 
 
@@ -266,17 +264,42 @@ def compare(
         Cell(one.file, one.scenario, one.scheduler, str(one.policy), place)
         for one, place in zip(planned, folders, strict=True)
     ]
-    watch.on_start(cells)
+    for cell in cells:
+        _check(cell)
     data = Path(data_dir).absolute() if data_dir is not None else None
-    with _crew(engine, ray_address, workers) as crew:
+    if engine == "local" and ":" not in first.data.name:  # machines of a cluster have their own
+        dataset_files(first.data.name, data)
+    watch.on_start(cells)
+    with _locked(folder), _crew(engine, ray_address, workers) as crew:
         failed = carry_out(cells, crew, data_folder=data, on_round=watch.on_round, on_trouble=watch.on_trouble)
+        measure_tradeoff(cells, folder, on_round=watch.on_tradeoff)
+        begun = any(_has_rounds(place) for place in folders)
+        report = make_report(folder, on_step=watch.on_report) if begun else None
     for error in failed.values():
         if not isinstance(error, FedfloorError | FailedRunError):
             raise error
-    measure_tradeoff(cells, folder, on_round=watch.on_tradeoff)
-    begun = any((place / ROUNDS).exists() and read_records(place) for place in folders)
-    report = make_report(folder, on_step=watch.on_report) if begun else None
-    return Comparison(folder, tuple(folders), {name: str(error) for name, error in failed.items()}, report)
+    return Comparison(folder, tuple(folders), failed, report)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second comparison out of a folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = lock(folder)
+    except OSError as error:
+        raise RunLogError(f"{folder}: cannot be written: {error.strerror}. Name another folder with --out") from None
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _has_rounds(run: Path) -> bool:
+    with suppress(OSError):
+        return (run / ROUNDS).stat().st_size > 0
+    return False
 
 
 @contextmanager

@@ -1,24 +1,27 @@
 """Functions carried out by other processes, several at once, which tell what happens while they run."""
 
 __all__ = [
-    "QUIET",
     "Crew",
     "Failure",
     "LostError",
     "News",
     "Processes",
     "cores",
+    "environment",
     "packed_failure",
     "serve",
+    "settings",
     "unpacked_failure",
 ]
 
 import contextlib
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +34,7 @@ from fedfloor.errors import FailedRunError
 from fedfloor.references import where_raised
 
 #: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
-QUIET = {
+_QUIET = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
@@ -77,7 +80,7 @@ class Processes:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._running: dict[int, tuple[Connection, subprocess.Popen[bytes]]] = {}
+        self._running: dict[int, tuple[Connection, subprocess.Popen[bytes], str]] = {}
 
     @property
     def size(self) -> int:
@@ -87,23 +90,24 @@ class Processes:
     def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
         """See `Crew`."""
         ours, theirs = Pipe()
+        scratch = tempfile.mkdtemp(prefix="fedfloor-")
         with theirs:
             process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
-                [sys.executable, "-c", f"from fedfloor.crew import serve; serve({theirs.fileno()})"],
+                [sys.executable, "-c", f"from fedfloor.crew import serve; serve({theirs.fileno()}, {scratch!r})"],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the process that started it
-                env=_environment(),
+                env={**environment(), "TMPDIR": scratch},
                 stdin=subprocess.DEVNULL,
             )
-        self._running[number] = ours, process
+        self._running[number] = ours, process, scratch
         with contextlib.suppress(BrokenPipeError):  # its end is news
             ours.send((function, arguments))
 
     def news(self) -> list[News]:
         """See `Crew`."""
         heard = []
-        ready = wait([connection for connection, _ in self._running.values()])
-        for number, (connection, process) in list(self._running.items()):
+        ready = wait([connection for connection, _, _ in self._running.values()])
+        for number, (connection, process, scratch) in list(self._running.items()):
             if connection not in ready:
                 continue
             try:
@@ -116,20 +120,22 @@ class Processes:
             if found.ended:
                 connection.close()
                 process.wait()
+                shutil.rmtree(scratch, ignore_errors=True)
                 del self._running[number]
             heard.append(found)
         return heard
 
     def close(self) -> None:
         """See `Crew`."""
-        for connection, _ in self._running.values():
+        for connection, _, _ in self._running.values():
             connection.close()
-        for _, process in self._running.values():
+        for _, process, scratch in self._running.values():
             try:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            shutil.rmtree(scratch, ignore_errors=True)
         self._running.clear()
 
 
@@ -138,10 +144,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _environment() -> dict[str, str]:
-    """Of a process that finds the same modules as this one."""
-    path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
-    return {**os.environ, **QUIET, "PYTHONPATH": path}
+def environment() -> dict[str, str]:
+    """Of a process of ours that finds the same modules as this one."""
+    return {**os.environ, **settings()}
+
+
+def settings() -> dict[str, str]:
+    """What of the environment a process of ours needs, here or on another machine."""
+    return {**_QUIET, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
 
 
 def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
@@ -153,11 +163,11 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
     return f"its process ended with code {code}"
 
 
-def serve(descriptor: int) -> None:
-    """Do the one piece of work that is asked for through a connection."""
+def serve(descriptor: int, scratch: str) -> None:
+    """Do the one piece of work that is asked for through a connection; `scratch` is removed if the other side ends."""
     connection = Connection(descriptor)
     function, arguments = connection.recv()
-    threading.Thread(target=_leave_with, args=(connection,), daemon=True).start()
+    threading.Thread(target=_leave_with, args=(connection, scratch), daemon=True).start()
     failure = None
     try:
         function(lambda message: connection.send((message, False, None)), *arguments)
@@ -166,10 +176,11 @@ def serve(descriptor: int) -> None:
     connection.send((None, True, failure))
 
 
-def _leave_with(connection: Connection) -> None:
+def _leave_with(connection: Connection, scratch: str) -> None:
     """Nobody ever says anything more: the connection ends when the other side does."""
     with contextlib.suppress(EOFError, OSError):
         connection.recv()
+    shutil.rmtree(scratch, ignore_errors=True)  # there may be nobody else left to do it
     os._exit(1)
 
 

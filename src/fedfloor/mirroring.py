@@ -1,16 +1,19 @@
 """What a run writes, told to another process that writes it again: folders that are whole whenever either is killed."""
 
-__all__ = ["STATE", "Changes", "Mirror", "bytes_of", "kept_files", "write_changes"]
+__all__ = ["Changes", "Kept", "Mirror", "kept_of", "write_changes"]
 
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedfloor.errors import FailedRunError
+from fedfloor.durable import write_whole
+from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.runlog import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, TIMINGS
 
 #: what a run can go on from; written after everything that it names
-STATE = f"{CHECKPOINT}/state.json"
+_STATE = f"{CHECKPOINT}/state.json"
 _LOGS = (ROUNDS, TIMINGS)
 #: file, where the bytes go, the bytes
 Changes = tuple[tuple[str, int, bytes], ...]
@@ -21,36 +24,37 @@ class Mirror:
     """What of a run folder was told already."""
 
     folder: Path
-    _told: dict[str, int] = field(default_factory=dict)  #: bytes of logs
+    told: dict[str, int] = field(default_factory=dict)  #: bytes of logs
     _seen: dict[str, bytes] = field(default_factory=dict)  #: small files
 
     def changes(self) -> Changes:
         """What is new since the last call; the state of a checkpoint comes after the weights that it names."""
         found = []
         for name in (SCENARIO, HOLDING, BOUNDS):
-            content = bytes_of(self.folder / name)
+            content = _bytes(self.folder / name)
             if content is not None and content != self._seen.get(name):
                 self._seen[name] = content
                 found.append((name, 0, content))
         for name in _LOGS:
             with (self.folder / name).open("rb") as file:
-                file.seek(self._told.get(name, 0))
+                begin = file.seek(self.told.get(name, 0))
                 content = file.read()
             if content:
-                found.append((name, self._told.get(name, 0), content))
-                self._told[name] = self._told.get(name, 0) + len(content)
-        state = bytes_of(self.folder / STATE)
-        if state is not None and state != self._seen.get(STATE):
-            self._seen[STATE] = state
+                found.append((name, begin, content))
+                self.told[name] = begin + len(content)
+        state = _bytes(self.folder / _STATE)
+        if state is not None and state != self._seen.get(_STATE):
+            self._seen[_STATE] = state
             weights = f"{CHECKPOINT}/{json.loads(state)['weights']}"
-            found += [(weights, 0, (self.folder / weights).read_bytes()), (STATE, 0, state)]
+            found += [(weights, 0, (self.folder / weights).read_bytes()), (_STATE, 0, state)]
         return tuple(found)
 
 
-def write_changes(folder: Path, changes: Changes) -> None:
-    """Bring a folder up to what its mirror told."""
+def write_changes(folder: Path, changes: Changes) -> bool:
+    """Bring a folder up to what its mirror told; returns whether that is a new checkpoint."""
     try:
         (folder / CHECKPOINT).mkdir(parents=True, exist_ok=True)
+        relied_on = any(name == _STATE for name, _, _ in changes)
         for name, offset, content in changes:
             path = folder / name
             if name in _LOGS:
@@ -58,24 +62,52 @@ def write_changes(folder: Path, changes: Changes) -> None:
                     file.truncate(offset)
                     file.seek(offset)
                     file.write(content)
+                    if relied_on:  # by a checkpoint
+                        file.flush()
+                        os.fsync(file.fileno())
                 continue
-            part = path.with_name(path.name + ".part")
-            part.write_bytes(content)
-            part.replace(path)
-            if name == STATE:
+            write_whole(path, content)
+            if name == _STATE:
                 _remove_old(folder / CHECKPOINT, json.loads(content)["weights"])
+        return relied_on
     except OSError as error:
         problem = f"{folder}: cannot be written: {error.strerror}"
         raise FailedRunError(f"{problem}. Make room, then start the comparison again: it goes on") from None
 
 
-def kept_files(folder: Path) -> dict[str, bytes]:
-    """The files of a run that can go on from a checkpoint; none for one that begins."""
-    state = bytes_of(folder / STATE)
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a run goes on from, wherever that is; nothing for one that begins."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def unpack(self, folder: Path) -> Mirror:
+        """Write it into a folder, for a mirror that tells only what comes after it."""
+        for name, content in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        return Mirror(folder, {name: len(self.files[name]) for name in _LOGS if name in self.files})
+
+
+def kept_of(folder: Path) -> Kept:
+    """The last checkpoint of a run folder, with as much of the logs as it has seen."""
+    state = _bytes(folder / _STATE)
     if state is None:
-        return {}
-    names = (SCENARIO, *_LOGS, f"{CHECKPOINT}/{json.loads(state)['weights']}", STATE)
-    return {name: (folder / name).read_bytes() for name in names}
+        return Kept()
+    try:
+        found = json.loads(state)
+        rounds, weights = int(found["round"]), f"{CHECKPOINT}/{found['weights']}"
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunLogError(f"{folder / _STATE}: is damaged: {error}. Restore it, or remove {folder}") from None
+    files = {}
+    for name in (SCENARIO, *_LOGS, weights, _STATE):
+        content = _bytes(folder / name)
+        if content is None:
+            raise RunLogError(
+                f"{folder / name}: is missing, but the checkpoint needs it. Restore it, or remove {folder}"
+            )
+        files[name] = b"".join(content.splitlines(keepends=True)[:rounds]) if name in _LOGS else content
+    return Kept(files)
 
 
 def _remove_old(folder: Path, named: str) -> None:
@@ -84,7 +116,7 @@ def _remove_old(folder: Path, named: str) -> None:
             old.unlink()
 
 
-def bytes_of(path: Path) -> bytes | None:
+def _bytes(path: Path) -> bytes | None:
     """What a file holds; None if there is none."""
     try:
         return path.read_bytes()

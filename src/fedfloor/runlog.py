@@ -12,6 +12,7 @@ __all__ = [
     "RunFolder",
     "checkpoint_round",
     "columns_of",
+    "finite",
     "flat",
     "read_records",
     "refuse_changes",
@@ -38,6 +39,7 @@ from typing import IO, Any, Literal, Self, get_args
 
 from pydantic import ValidationError
 
+from fedfloor.durable import lock, write_whole
 from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.rounds import RoundRecord
 from fedfloor.scenario import Scenario, build, read
@@ -119,6 +121,7 @@ class RunFolder:
     fresh: bool  #: made by this process
     _rounds: IO[str]
     _timings: IO[str]
+    _lock: int | None
 
     @classmethod
     def create(cls, path: Path, scenario_toml: str, *, checkpoints: bool = False) -> Self:
@@ -132,19 +135,22 @@ class RunFolder:
         # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
         if not (path / CHECKPOINT).is_dir() or ((path / ROUNDS).exists() and not (path / SCENARIO).exists()):
             refuse_filled(path)
-        for name in (ROUNDS, TIMINGS):
-            _cut(path / name, rounds)
-        return cls._open(path, scenario_toml, "a", checkpoints=True)
+        return cls._open(path, scenario_toml, "a", rounds, checkpoints=True)
 
     @classmethod
-    def _open(cls, path: Path, scenario_toml: str, mode: str, *, checkpoints: bool = False) -> Self:
+    def _open(cls, path: Path, scenario_toml: str, mode: str, rounds: int = 0, *, checkpoints: bool = False) -> Self:
         try:
             (path / CHECKPOINT if checkpoints else path).mkdir(parents=True, exist_ok=True)
-            _replace(path / SCENARIO, scenario_toml)
+            held = lock(path)
+            if mode == "a":
+                for name in (ROUNDS, TIMINGS):
+                    _cut(path / name, rounds)
+                (path / BOUNDS).unlink(missing_ok=True)  # of a run that has ended, and this one goes on
+            write_whole(path / SCENARIO, scenario_toml.encode())
             logs = [(path / name).open(mode, encoding="utf-8") for name in (ROUNDS, TIMINGS)]
         except OSError as error:
             raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
-        return cls(path, mode == "w", *logs)
+        return cls(path, mode == "w", logs[0], logs[1], held)
 
     def append(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Log one round."""
@@ -162,6 +168,9 @@ class RunFolder:
         for file in (self._rounds, self._timings):
             with contextlib.suppress(OSError):  # a full disk was told of when it was met
                 file.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
         if self.fresh:
             with contextlib.suppress(OSError):  # what others put there stays
                 if (self.path / ROUNDS).stat().st_size == 0:
@@ -177,26 +186,20 @@ class RunFolder:
             os.fsync(file.fileno())
 
 
-def _replace(path: Path, content: str) -> None:
-    """A file that is either whole or as it was."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(content, encoding="utf-8")
-    part.replace(path)
-
-
 def write_json(path: Path, value: Any) -> None:
     """Keep something about a whole run as a JSON file, with null for what is not finite."""
     try:
-        _replace(path, json.dumps(_finite(value), indent=1) + "\n")
+        write_whole(path, (json.dumps(finite(value), indent=1) + "\n").encode())
     except OSError as error:
         raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, then go on") from None
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The same with null for what JSON has no number for."""
     if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

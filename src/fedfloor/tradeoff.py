@@ -1,6 +1,6 @@
 """The trade-off of Theorem 2 measured: mean delay and participation shortfall over V, with the bounds beside them."""
 
-__all__ = ["STEPS", "TradeoffPoint", "measure"]
+__all__ = ["STEPS", "TradeoffPoint", "is_quick", "measure", "shortened"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +19,9 @@ from fedfloor.theory import RATES_MET, participation_gap, utility_gap
 #: 0, half decades from 0.001 to 10, decades from 100 to 100,000
 STEPS = (0.0, *(round(10 ** (k / 2), 6) for k in range(-6, 3)), 1e2, 1e3, 1e4, 1e5)
 
+_ROUNDS = 200  #: of a quick look
+_PAIRS = 100  #: floors x channels of plants whose trade-off takes seconds
+
 
 @dataclass(frozen=True, slots=True)
 class TradeoffPoint:
@@ -29,6 +32,16 @@ class TradeoffPoint:
     shortfall: float  #: largest gap between a floor's rate and its participation
     delay_bound_s: float | None  #: [s] best delay of a run that met its rates, plus H/V; None without such a run
     shortfall_bound: float | None  #: Theorem 2; None if it is vacuous or no run met its rates
+
+
+def is_quick(scenario: Scenario) -> bool:
+    """Whether the trade-off of a plant takes seconds."""
+    return len(scenario.floors) * scenario.radio.channels <= _PAIRS
+
+
+def shortened(scenario: Scenario) -> Scenario:
+    """The scenario with as many rounds as a quick look at its trade-off needs."""
+    return scenario.model_copy(update={"rounds": min(scenario.rounds, _ROUNDS)})
 
 
 def measure(

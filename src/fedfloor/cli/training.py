@@ -176,29 +176,32 @@ def compare(
     from fedfloor.console import print_json
     from fedfloor.console.comparisons import comparing
     from fedfloor.console.reports import print_problems, print_report
-    from fedfloor.errors import FailedRunError
+    from fedfloor.errors import FailedRunError, FedfloorError
 
-    with comparing(quiet=quiet, note=first_time("ddsra")) as watch:
-        done = compare_policies(
-            scenario,
-            policies or (),
-            seeds,
-            rounds,
-            seed=seed,
-            overrides=overrides or (),
-            out=out,
-            engine=engine.value,
-            ray_address=ray_address,
-            workers=workers,
-            data_dir=data_dir,
-            watch=watch,
-        )
+    with comparing(quiet=quiet, note=next(filter(None, map(first_time, policies or ["ddsra"])), "")) as watch:
+        try:
+            done = compare_policies(
+                scenario,
+                policies or (),
+                seeds,
+                rounds,
+                seed=seed,
+                overrides=overrides or (),
+                out=out,
+                engine=engine.value,
+                ray_address=ray_address,
+                workers=workers,
+                data_dir=data_dir,
+                watch=watch,
+            )
+        except KeyboardInterrupt:
+            raise StoppedRunError("the same command again goes on from the last checkpoints") from None
     if done.report is not None:
         print_problems(done.report)
         print_json(done.report.as_json()) if form is Format.JSON else print_report(done.report)
     if done.failed:
         name, reason = next(iter(done.failed.items()))
         more = f" and {len(done.failed) - 1} more" if len(done.failed) > 1 else ""
-        raise FailedRunError(
-            f"{done.folder / name}{more}: {reason.rstrip('.')}. The same command again tries once more"
-        )
+        wrong = all(isinstance(error, FedfloorError) for error in done.failed.values())
+        told = f"{done.folder / name}{more}: {str(reason).rstrip('.')}"
+        raise FedfloorError(told) if wrong else FailedRunError(f"{told}. The same command again tries once more")

@@ -7,19 +7,20 @@ from contextlib import contextmanager
 
 from rich.progress import Progress, TaskID
 
-from fedfloor.comparing import Cell, Watch, tradeoff_rounds
+from fedfloor import tradeoff
+from fedfloor.comparing import Cell, Watch
 from fedfloor.console.terminal import ERR, columns
 from fedfloor.reporting.making import STEPS
 
 
 @contextmanager
 def comparing(*, quiet: bool, note: str = "") -> Iterator[Watch]:
-    """Who shows a comparison on standard error; when nobody looks, only what goes wrong."""
+    """Who shows a comparison on standard error: bars for who looks on, a line per tenth of a run otherwise."""
     shown = not quiet and ERR.is_terminal
     if note and not quiet and not shown:
         ERR.print(note)
     with Progress(*columns(), console=ERR, transient=True, disable=not shown) as bar:
-        view = _View(bar, note)
+        view = _View(bar, note, lines=not quiet and not shown)
         yield Watch(
             on_start=view.start,
             on_round=view.round,
@@ -35,10 +36,10 @@ def _trouble(cell: Cell, problem: str, *, quiet: bool) -> None:
 
 
 class _View:
-    """The bars."""
+    """The bars, or the lines."""
 
-    def __init__(self, bar: Progress, note: str) -> None:
-        self._bar, self._note = bar, note
+    def __init__(self, bar: Progress, note: str, *, lines: bool) -> None:
+        self._bar, self._note, self._lines = bar, note, lines
         self._all: TaskID | None = None
         self._tradeoff: TaskID | None = None
         self._report: TaskID | None = None
@@ -55,7 +56,10 @@ class _View:
     def round(self, cell: Cell, done: int) -> None:
         """A run has got so far."""
         name, total = cell.folder.name, cell.scenario.rounds
+        before = self._done.get(name, 0)
         self._done[name] = done
+        if self._lines and 10 * done // total > 10 * before // total:
+            ERR.print(f"{cell.policy} seed {cell.scenario.seed}: round {done} of {total}", soft_wrap=True)
         if name not in self._tasks and done < total:
             self._tasks[name] = self._bar.add_task(f"  {cell.policy} seed {cell.scenario.seed}", total=total, note="")
         if name in self._tasks:
@@ -68,7 +72,7 @@ class _View:
     def tradeoff(self) -> None:
         """One more round of the trade-off over V is simulated."""
         if self._tradeoff is None:
-            total = tradeoff_rounds(self._cells[0].scenario)
+            total = len(tradeoff.STEPS) * tradeoff.shortened(self._cells[0].scenario).rounds
             self._tradeoff = self._bar.add_task("trade-off over V", total=total, note="")
         self._bar.update(self._tradeoff, advance=1)
 

@@ -26,6 +26,8 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
+from fedfloor.runlog import finite
+
 
 class _Terminal(Console):
     def on_broken_pipe(self) -> None:
@@ -67,16 +69,7 @@ def amount(value: float, unit: str) -> str:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(_finite(value), indent=2, default=_plain, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

@@ -23,13 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.crew import QUIET, unpacked_failure
+from fedfloor.crew import environment, unpacked_failure
 from fedfloor.errors import FailedRunError, FedfloorError, ModelError
 from fedfloor.references import where_raised
 from fedfloor.training.samples import Samples
@@ -228,17 +227,12 @@ class _Worker:
 
     def __init__(self, job: Job, places: dict[str, Place], samples: Samples) -> None:
         self.connection, theirs = Pipe()
-        environment = {
-            **os.environ,
-            **QUIET,
-            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-        }
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
                 [sys.executable, "-m", "fedfloor.training.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno(), *(place.descriptor for place in places.values())],
                 start_new_session=True,  # Ctrl-C is for the process that started it
-                env=environment,
+                env=environment(),
                 stdin=subprocess.DEVNULL,
             )
         self.say((job, places, samples.mean, samples.deviation))
