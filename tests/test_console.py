@@ -119,7 +119,7 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     assert said[-1] == "log: runs/a"
     assert said[-2].endswith("no sample left its floor.")
     rows = {line[:20].strip(): line[20:].strip() for line in said}
-    assert (rows["last accuracy"], rows["best accuracy"], rows["after rounds"]) == ("60.00%", "65.00%", "15")
+    assert (rows["last accuracy"], rows["best accuracy"], rows["best after rounds"]) == ("60.00%", "65.00%", "15")
     assert rows["time to decide"] == "-"
 
 

@@ -111,11 +111,11 @@ def _stationarity(plant: LearningPlant) -> Bound:
         last_loss=last,
         learning_rate=training.learning_rate,
     )
-    note = f"batch noise is not covered, weights of devices are means; training loss {first:.3f} -> {last:.3f}"
+    note = f"the noise of batches is left out; loss on all devices' data {first:.3f} -> {last:.3f}"
     return Bound(
         "Theorem 4",
         "mean squared gradient of the loss",
         plant.gradient_square,
         bound if math.isfinite(bound) else None,
-        note + "; measured at the last estimate",
+        note + "; measured when rates were last estimated",
     )

@@ -41,6 +41,7 @@ from fedfloor.runlog import (
     checkpoint_round,
     read_records,
     refuse_changes,
+    refuse_fewer,
     refuse_filled,
     write_json,
 )
@@ -134,6 +135,7 @@ def _check(cell: Cell) -> None:
     """Refuse a folder that holds something else than this run."""
     if (cell.folder / SCENARIO).exists():
         refuse_changes(cell.folder, resolved_toml(cell.file), held=False)
+        refuse_fewer(cell.folder, checkpoint_round(cell.folder), cell.scenario.rounds)
     elif not (cell.folder / CHECKPOINT).is_dir():
         refuse_filled(cell.folder)
 

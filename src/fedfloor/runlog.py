@@ -17,6 +17,7 @@ __all__ = [
     "read_records",
     "refuse_changes",
     "refuse_collection",
+    "refuse_fewer",
     "refuse_filled",
     "refuse_other_runs",
     "round_record",
@@ -291,6 +292,13 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
         shown = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise RunLogError(f"{folder}: cannot go on with a changed scenario: {shown}{more}. Run anew in another folder")
+
+
+def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
+    """What has been run stays: a run cannot go on to a round that lies behind it."""
+    if done is not None and rounds < done:
+        advice = f"Ask for at least {done} with --rounds, or run anew in another folder"
+        raise RunLogError(f"{folder}: has run {done} rounds already, rounds is {rounds}. {advice}")
 
 
 def read_records(run: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.bounds import Bound, bounds_of
-from fedfloor.checkpoint import Checkpoint, load_checkpoint, restore, save_checkpoint, scaled_as
+from fedfloor.checkpoint import load_checkpoint, restore, save_checkpoint, scaled_as
 from fedfloor.crew import cores
 from fedfloor.errors import DataError, ModelError, RunLogError
 from fedfloor.exporting import export_model, facts_of, refuse_export
@@ -27,6 +27,7 @@ from fedfloor.runlog import (
     read_records,
     refuse_changes,
     refuse_collection,
+    refuse_fewer,
     round_record,
     scenario_of,
     write_json,
@@ -128,7 +129,7 @@ def train(
     if resume and folder is not None and (folder / SCENARIO).exists():
         refuse_changes(folder, scenario_toml)
         checkpoint = load_checkpoint(folder)
-        _refuse_fewer(folder, checkpoint, scenario.rounds)
+        refuse_fewer(folder, None if checkpoint is None else checkpoint.round, scenario.rounds)
     fingerprint = _fingerprint(holding.samples)
     if checkpoint is not None and checkpoint.data != fingerprint:
         raise DataError(f"{folder}: was trained on other data than {holding.origin} gives now. Restore it, or run anew")
@@ -333,10 +334,3 @@ def _fingerprint(samples: Samples) -> str:
     for array in (samples.images, samples.labels, samples.first, samples.test_images, samples.test_labels):
         total = zlib.crc32(np.ascontiguousarray(array).data, total)
     return f"{samples.labels.size}-{total:08x}"
-
-
-def _refuse_fewer(folder: Path, checkpoint: Checkpoint | None, rounds: int) -> None:
-    """What has been run stays: a run cannot go on to a round that lies behind it."""
-    if checkpoint is not None and rounds < checkpoint.round:
-        advice = f"Ask for at least {checkpoint.round} with --rounds, or run anew in another folder"
-        raise RunLogError(f"{folder}: has run {checkpoint.round} rounds already, rounds is {rounds}. {advice}")

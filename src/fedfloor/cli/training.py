@@ -147,7 +147,15 @@ def evaluate(
 @app.command()
 def compare(
     scenario: ScenarioArgument,
-    policies: PoliciesOption = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="Who decides; repeatable. The scenario's own, random, round_robin, loss_driven and delay_driven if left "
+            "out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each policy, from --seed upwards.")] = 3,
     rounds: RoundsOption = None,
     seed: SeedOption = None,

@@ -143,7 +143,7 @@ def _learnt(runs: Sequence[Any]) -> dict[str, list[str]]:
     return {
         "last accuracy": [f"{done.accuracy:.2%}" for done in runs],
         "best accuracy": [f"{accuracy:.2%}" for accuracy, _ in best],
-        "after rounds": [str(rounds) for _, rounds in best],
+        "best after rounds": [str(rounds) for _, rounds in best],
         "last test loss": [f"{done.loss:.4f}" for done in runs],
     }
 
