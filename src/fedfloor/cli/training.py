@@ -152,8 +152,8 @@ def compare(
         typer.Option(
             "--policy",
             metavar="NAME[:KEY=VALUE,...]",
-            help="Who decides; repeatable. The scenario's own, random, round_robin, loss_driven and delay_driven if left "
-            "out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
+            help="Who decides; repeatable. The scenario's own, random, round_robin, loss_driven and delay_driven if "
+            "left out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each policy, from --seed upwards.")] = 3,
