@@ -68,7 +68,7 @@ def made_up(
     accuracies: Sequence[float | None] = (),
     variant: str = "",
     overrides: Sequence[str] = (),
-    bounds: tuple[dict[str, Any], ...] = (),
+    bounds: tuple[dict[str, Any], ...] | None = None,
     **figures: Any,
 ) -> ReadRun:
     """A run whose rounds are all alike but for the accuracy."""

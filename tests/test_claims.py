@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from fedfloor.reporting.claims import CLAIMS, claims
 from fedfloor.reporting.reading import Collection, ReadRun
 from tests.reports import gathered, made_up
@@ -134,6 +136,44 @@ def test_loss_driven_is_judged_by_the_classes_of_the_floors_it_picks() -> None:
         runs.append(made_up("loss_driven", seed, picked=[m in least for m in range(len(floors))]))
     claim = "loss driven starves floors with varied data (rank correlation of classes and picks)"
     assert answers(gathered(*runs))[claim][1].startswith("-0.")
+
+
+def observing(run: ReadRun, divergence: Sequence[float]) -> ReadRun:
+    """The run with a divergence of every floor and the rates that follow from another order of them."""
+    for record in run.records:
+        for m, entry in enumerate(record["gateways"]):
+            entry |= {"divergence": divergence[m], "target_rate": 0.1 + 0.1 * m}
+    return run
+
+
+@pytest.mark.parametrize(("rising", "holds"), [(False, "yes"), (True, "no")])
+def test_rates_agree_where_floors_that_diverge_most_take_part_least(rising: bool, holds: str) -> None:
+    floors = len(made_up("random", rounds=1).scenario.floors)
+    divergence = [1.0 + m if rising else 1.0 / (1 + m) for m in range(floors)]
+    runs = [observing(made_up("random", seed, rounds=2), divergence) for seed in (1, 2)]
+    found = answers(gathered(*runs))["derived participation rates agree with observed ones (rank correlation)"]
+    assert found[1].startswith("-" if rising else "+")
+    assert found[4] == holds
+
+
+@pytest.mark.parametrize(("failing", "sign", "holds"), [("random", "+", "yes"), (OURS, "-", "no")])
+def test_more_is_completed_than_by_the_best_baseline(failing: str, sign: str, holds: str) -> None:
+    policies = (OURS, "random", "round_robin", "loss_driven", "delay_driven")
+    short = {failing: (0, 1), **({} if failing == OURS else dict.fromkeys(policies[1:], (0,)))}
+    runs = [made_up(policy, seed, failed=short.get(policy, ())) for policy in policies for seed in (1, 2)]
+    found = answers(gathered(*runs))["ddsra completes more floor-rounds than any baseline"]
+    one = 100.0 * (1 if failing == "random" else 2) / len(runs[0].scenario.floors)
+    assert found[1].startswith(f"{sign}{one:.1f} points")
+    assert found[4] == holds
+
+
+@pytest.mark.parametrize(("small", "large", "holds"), [(0.5, 0.4, "yes"), (0.4, 0.5, "no")])
+def test_the_small_v_has_to_end_more_accurate(small: float, large: float, holds: str) -> None:
+    runs = [made_up(OURS, seed, accuracies=[small]) for seed in (1, 2)]
+    runs += [made_up("ddsra:v=10000,solver=exact", seed, accuracies=[large]) for seed in (1, 2)]
+    found = answers(gathered(*runs))["a smaller V ends more accurate (0.01 against 10000)"]
+    assert found[1].startswith("+10.0 points" if holds == "yes" else "-10.0 points")
+    assert found[4] == holds
 
 
 def test_departures_from_the_preset_are_named() -> None:

@@ -6,14 +6,22 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import fedfloor
 import fedfloor.reporting.making
+from fedfloor.console import reports as printed
+from fedfloor.console import terminal
 from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.reporting.cells import Table
+from fedfloor.reporting.making import Report
+from fedfloor.reporting.reading import collect
 from fedfloor.reporting.saving import save
+from fedfloor.reporting.tables import tables
+from tests.reports import gathered, made_up
 from tests.test_packaging import without_extras
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -53,6 +61,51 @@ def test_a_folder_of_runs_gets_the_report_and_the_runs_none(runs: Path, fedfloor
     assert (runs / "report.html").exists()
     assert not (runs / "random-1" / "report.html").exists()
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+@pytest.mark.parametrize("several", [2, 9])
+def test_all_tables_are_printed_and_nothing_is_cut(
+    width: int, several: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = with_all_tables(several)
+    monkeypatch.setattr(terminal.OUT, "width", width)
+    printed.print_report(report)
+    text = capsys.readouterr().out
+    assert len(report.tables) == 5
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    words = set(text.replace(";", " ").split())
+    for table in report.tables:
+        assert table.title.split()[-1] in words
+        for row in table.rows:
+            assert {word for cell in row for word in cell.replace(";", " ").split()} <= words, row
+
+
+@cache
+def with_all_tables(several: int) -> Report:
+    """So many policies of the paper's scenario on two seeds."""
+    policies = ["ddsra:v=0.01,solver=exact", "ddsra:v=0.01,solver=paper", "random", "round_robin", "loss_driven"]
+    policies += ["delay_driven", "participation", "ddsra:v=10000,solver=exact", "ddsra:v=10000,solver=paper"]
+    bound = {"theorem": "Theorem 2", "what": "worst shortfall", "measured": 0.1, "bound": 0.2, "note": "a note"}
+    runs = [
+        made_up(policy, seed, accuracies=[0.5 + seed / 100], failed=(0,), delay=9.0 + seed, bounds=(bound,))
+        for policy in policies[:several]
+        for seed in (1, 2)
+    ]
+    collection = gathered(*runs)
+    return Report(collection, tables(collection), Path("report.html"), (), None)
+
+
+def test_a_table_is_turned_before_its_rows_are_written_one_by_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table("title", ("policy", *(f"figure-{n}" for n in range(9))), (("ours", *"123456789"),) * 2, "")
+    for width, line in ((120, "ours 1 2 3 4 5 6 7 8 9"), (40, "figure-8 9 9"), (12, "figure-0:")):
+        monkeypatch.setattr(terminal.OUT, "width", width)
+        printed._print(table)
+        shown = [" ".join(text.split()) for text in capsys.readouterr().out.splitlines()]
+        assert any(text.startswith(line) for text in shown), shown
 
 
 def test_several_folders_are_reported_in_report(runs: Path, tmp_path: Path, fedfloor_command: Command) -> None:
@@ -139,7 +192,7 @@ def damage(folder: Path, kind: str) -> str:
         return {
             "fewer floors": "line 2: gateways: must be the 6 floors of the scenario",
             "no rate": "line 2: gateways[0].target_rate: must be a number, got None",
-            "device without energy": "devices[0]: must have name, cut and energy_j",
+            "device without energy": ".devices[0].energy_j'. It is damaged",
         }[kind]
     assert kind == "other scenario"
     scenario.write_text(scenario.read_text().replace('name = "quick"', 'name = "other"', 1))
@@ -153,11 +206,11 @@ KINDS += ["fewer floors", "no rate", "device without energy"]
 @pytest.mark.parametrize("kind", [*KINDS, "other scenario"])
 def test_a_bad_run_is_told_of_and_the_others_are_shown(kind: str, runs: Path) -> None:
     expected = damage(runs / "round_robin-2", kind)
-    done = fedfloor.report(runs)
-    (problem,) = done.collection.problems
+    found = collect([runs])
+    (problem,) = found.problems
     assert "round_robin-2" in problem
     assert expected in problem
-    assert len(done.collection.runs) == 3
+    assert len(found.runs) == 3
 
 
 @pytest.mark.parametrize("kind", ["empty", *KINDS])

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from fedfloor.reporting import measures, plots
+from fedfloor.reporting.arrays import lay_out
 from fedfloor.reporting.figures import FIGURES, draw_figures
-from fedfloor.reporting.figures.canvas import COLOURS
+from fedfloor.reporting.figures.canvas import look
+from fedfloor.reporting.palette import COLOURS
 from fedfloor.reporting.reading import Collection, Series
 from tests.reports import gathered, made_up
 
@@ -72,6 +75,28 @@ def test_series_have_the_colours_of_okabe_and_ito(tmp_path: Path) -> None:
     for colour in COLOURS[:2]:
         rgb = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
         assert (np.abs(pixels - rgb).max(axis=1) <= 2).sum() > 50
+
+
+def test_a_series_looks_the_same_on_the_page_and_in_pictures() -> None:
+    pairs = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "x": "X", "star": "*"}
+    styles = plots.styles([str(index) for index in range(40)])
+    for index, style in enumerate(styles):
+        picture = look(index)
+        assert (picture["color"], picture["marker"]) == (style.colour, pairs[style.symbol])
+        assert (picture["linestyle"] == "-") == (style.dash == "solid")
+    assert len({(style.colour, style.dash, style.symbol) for style in styles[:35]}) == 35
+
+
+def test_accuracy_against_time_goes_in_steps_on_the_page_too() -> None:
+    runs = [made_up("random", seed, accuracies=[0.1, 0.2, 0.3]) for seed in (1, 2)]
+    (series,) = lay_out(gathered(*runs))
+    curve, looks = measures.accuracy_over_time(series), plots.styles([series.label])
+    over_time = plots.accuracy_figure([curve], looks, over_time=True)
+    over_rounds = plots.accuracy_figure([measures.accuracy_over_rounds(series)], looks, over_time=False)
+    assert over_time is not None
+    assert over_rounds is not None
+    assert [trace["line"]["shape"] for trace in over_time.data] == ["hv"] * 3  # the line and the edges of its band
+    assert [trace["line"]["shape"] for trace in over_rounds.data] == ["linear"] * 3
 
 
 @pytest.mark.slow

@@ -82,6 +82,7 @@ def test_the_headline_has_a_row_per_series() -> None:
     assert (first["worst shortfall"], first["energy a round [J]"]) == ("0.5", "15")
     assert (second["rounds"], second["final accuracy"]) == ("still going: 3 of 10", "no training")
     assert "still going" in table.note
+    assert "still going" not in headline(gathered(made_up("random", rounds=3, of=10, bounds=()))).note
 
 
 def test_a_run_that_reached_its_end_early_is_not_still_going() -> None:
@@ -96,12 +97,20 @@ def test_series_are_held_against_the_first_or_the_one_named() -> None:
     assert table is not None
     row = cells(table)
     assert table.title == "against random"
+    assert table.note.startswith("Every row is that policy less random: same seeds")
     assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 % [-20.0, -20.0]", "")
     other = against(gathered(*runs), "delay_driven")
     assert other is not None
     assert cells(other)["mean delay"] == "+25.0 % [+25.0, +25.0]"
     with pytest.raises(FedfloorError, match=r"reference 'randm': no such series. Did you mean 'random'"):
         against(gathered(*runs), "randm")
+
+
+def test_the_order_of_folders_does_not_choose_the_reference() -> None:
+    table = against(gathered(made_up("delay_driven"), made_up("ddsra:v=1,solver=exact"), made_up("random")))
+    assert table is not None
+    assert table.title == "against ddsra:v=1,solver=exact"
+    assert [row[0] for row in table.rows] == ["delay_driven", "random"]
 
 
 def test_one_seed_gives_the_difference_and_says_so() -> None:

@@ -20,11 +20,11 @@ from fedfloor.errors import FedfloorError
 from fedfloor.reporting.arrays import SeriesArrays, lay_out_run
 from fedfloor.reporting.cells import Table, change
 from fedfloor.reporting.measures import rates
+from fedfloor.reporting.policies import spec_of
 from fedfloor.reporting.reading import Collection, ReadRun, Series
 from fedfloor.reporting.statistics import Interval, final_accuracy, interval, matched, rounds_to_reach
 from fedfloor.runlog import flat
 from fedfloor.scenario import Scenario, build, expand, read
-from fedfloor.scheduling.registry import parse_policy
 from fedfloor.theory import RATES_MET
 
 REACHED = 0.95  #: of round robin's final accuracy counts as converged
@@ -63,7 +63,7 @@ class Claim:
     limits: bool = True  #: False: compared with energy and memory unlimited
 
 
-def _less_delay(ours: ReadRun, other: ReadRun) -> float | Unknown:
+def _percent_longer(ours: ReadRun, other: ReadRun) -> float | Unknown:
     """Percent by which ours takes longer; negative if it is faster."""
     if not (math.isfinite(ours.summary.clock) and 0.0 < other.summary.clock < math.inf):
         return Unknown("a round without end")
@@ -78,7 +78,7 @@ def _more_accuracy(ours: ReadRun, other: ReadRun) -> float | Unknown:
     return 100.0 * (first - second)
 
 
-def _fewer_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | None = None) -> float | Unknown:
+def _percent_more_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | None = None) -> float | Unknown:
     """Percent more rounds until convergence, negative if fewer; a level that is never reached gives no figure."""
     last = final_accuracy(other if round_robin is None else round_robin)
     if last is None:
@@ -145,7 +145,7 @@ CLAIMS: tuple[Claim, ...] = (
     *_both(
         "the rate policy converges in fewer rounds than random", "Fig. 3", "fig:12",
         ("participation", "random", "round_robin"), ("-35 %", None),
-        sign=-1, measure=_fewer_rounds, unit=" %", limits=False,
+        sign=-1, measure=_percent_more_rounds, unit=" %", limits=False,
     ),
     *_both(
         "the rate policy ends more accurate than random", "Fig. 3", "fig:12",
@@ -153,7 +153,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     *_both(
         "ddsra converges in fewer rounds than round robin", "Fig. 4", "fig:13",
-        (_OURS, "round_robin"), ("-53 %", "-78 %"), sign=-1, measure=_fewer_rounds, unit=" %",
+        (_OURS, "round_robin"), ("-53 %", "-78 %"), sign=-1, measure=_percent_more_rounds, unit=" %",
     ),
     *_both(
         "ddsra ends more accurate than round robin", "Fig. 4", "fig:13",
@@ -169,15 +169,15 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     *_both(
         "ddsra takes less time than loss driven", "Fig. 5", "fig:14",
-        (_OURS, "loss_driven"), ("-26 %", "-23 %"), sign=-1, measure=_less_delay, unit=" %",
+        (_OURS, "loss_driven"), ("-26 %", "-23 %"), sign=-1, measure=_percent_longer, unit=" %",
     ),
     *_both(
         "ddsra takes more time than delay driven", "Fig. 5", "fig:14",
-        (_OURS, "delay_driven"), ("+6 %", "+7 %"), sign=1, measure=_less_delay, unit=" %",
+        (_OURS, "delay_driven"), ("+6 %", "+7 %"), sign=1, measure=_percent_longer, unit=" %",
     ),
     *_both(
         "a larger V takes less time (10000 against 0.01)", "Fig. 5", "fig:14",
-        (_ddsra(_LARGE), _OURS), ("less", "less"), sign=-1, measure=_less_delay, unit=" %",
+        (_ddsra(_LARGE), _OURS), ("less", "less"), sign=-1, measure=_percent_longer, unit=" %",
     ),
     *_both(
         f"ddsra gives every floor its rate (margin to a shortfall of {RATES_MET:g})", "Fig. 6", "fig:15",
@@ -245,9 +245,8 @@ def _candidates(claim: Claim, series: Sequence[Series]) -> list[tuple[Series, ..
 
 
 def _is(series: Series, policy: str, solver: str) -> bool:
-    try:
-        ours, wanted = parse_policy(series.runs[0].policy), parse_policy(policy)
-    except FedfloorError:  # a policy of the user's, from a folder that is not here
+    ours, wanted = spec_of(series.runs[0].policy), spec_of(policy)
+    if ours is None or wanted is None:
         return False
     settings = dict(ours.settings)
     if ours.name != "ddsra":
@@ -274,7 +273,7 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
     else:
         text = change(interval(known), claim.unit, claim.digits)
     used = [run for part in chosen for run in part.runs if run.scenario.seed in shared]
-    if any(not run.finished and not run.bounds for run in used):
+    if not all(run.ended for run in used):
         return text, seeds, whom, "still going"
     if len(values) == 1:
         return text, seeds, whom, "one seed only"

@@ -12,6 +12,8 @@ from fedfloor.reporting.reading import Collection, ReadRun
 from fedfloor.reporting.saving import save
 from fedfloor.runlog import columns_of
 
+#: of a round's record; what versions to come may add to some rounds only is left out
+_LOGGED = ("round", "delay_s", "clock_s", "accuracy", "loss", "gateways")
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 
 
@@ -37,7 +39,7 @@ def write_csv(collection: Collection, path: Path) -> None:
 
 
 def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, Any]]:
-    columns = columns_of(run.records)
+    columns = columns_of([{key: record[key] for key in _LOGGED} for record in run.records])
     of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
     for index, record in enumerate(run.records):
         failed = [gateway["failure"] for gateway in record["gateways"]]

@@ -376,7 +376,7 @@ def _notices(collection: Collection) -> str:
     going = [
         f"{run.label}, seed {run.scenario.seed}: {len(run.records)} of {run.scenario.rounds} rounds"
         for run in collection.runs
-        if not run.finished
+        if not run.ended
     ]
     return notice("Not all rounds are there yet; figures show what is:", going) + notice(
         "Left out, or shown in part:", collection.problems

@@ -2,22 +2,20 @@
 
 __all__ = ["Collection", "ReadRun", "Series", "collect"]
 
-import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedfloor.errors import FedfloorError, RunLogError
-from fedfloor.runlog import BOUNDS, HOLDING, ROUNDS, SCENARIO, TRADEOFF, flat, read_records, scenario_of
+from fedfloor.reporting.checking import bounds_from, check_records, holding_from, tradeoff_from
+from fedfloor.reporting.variants import variants
+from fedfloor.runlog import BOUNDS, HOLDING, ROUNDS, SCENARIO, TRADEOFF, read_records, scenario_of
 from fedfloor.scenario import Scenario
 from fedfloor.summary import RunSummary, summarise
 
-#: drawn from the seed, or free to differ between runs that belong together
-_FREE = ("name", "seed", "rounds", "policy", "floors", "model.layers", "training.checkpoint_every")
-_KEYS = {"round", "policy", "delay_s", "clock_s", "accuracy", "loss", "gateways"}
-_FLOOR_KEYS = {"name", "selected", "completed", "failure", "delay_s", "energy_j", "queue", "target_rate"}
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,11 +25,11 @@ class ReadRun:
     folder: Path
     scenario: Scenario
     policy: str  #: with its settings, as logged
-    variant: str  #: scenario values in which it differs from the first run of its seed; empty for most
+    variant: str  #: scenario values in which it differs from the first run; empty for most
     records: tuple[Mapping[str, Any], ...]  #: at least one
     summary: RunSummary
     holding: Mapping[str, Any] | None  #: who holds what; training runs have it
-    bounds: tuple[Mapping[str, Any], ...]  #: of a training run that has ended
+    bounds: tuple[Mapping[str, Any], ...] | None  #: written at the end of a training run; None before
 
     @property
     def label(self) -> str:
@@ -42,6 +40,11 @@ class ReadRun:
     def finished(self) -> bool:
         """Whether all rounds of the scenario are logged."""
         return len(self.records) >= self.scenario.rounds
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come: all rounds are there, or the run reached its end early, as with `--until`."""
+        return self.finished or self.bounds is not None
 
     @property
     def accuracy(self) -> tuple[list[int], list[float]]:
@@ -75,22 +78,20 @@ class Collection:
 
 def collect(paths: Sequence[Path]) -> Collection:
     """Read run folders, or folders of them; a bad one is left out and told of, unless nothing is left."""
-    found: list[ReadRun] = []
+    read: list[tuple[ReadRun, Mapping[str, Any]]] = []
     problems: list[str] = []
-    first: dict[int, Mapping[str, Any]] = {}  # by seed, the settings that others are held against
     for folder in _folders(paths, problems):
         try:
-            run = _read(folder, first)
+            run, table = _read(folder, problems)
         except FedfloorError as error:
             problems.append(str(error))
             continue
-        if found and run.scenario.name != found[0].scenario.name:
-            others = f"is of scenario '{run.scenario.name}', the others of '{found[0].scenario.name}'"
+        if read and run.scenario.name != read[0][0].scenario.name:
+            others = f"is of scenario '{run.scenario.name}', the others of '{read[0][0].scenario.name}'"
             problems.append(f"{folder}: {others}. Report on it by itself")
-        elif any((run.label, run.scenario.seed) == (other.label, other.scenario.seed) for other in found):
-            problems.append(f"{folder}: repeats {run.label} with seed {run.scenario.seed}. One of them is shown")
         else:
-            found.append(run)
+            read.append((run, table))
+    found = _told_apart(read, problems)
     if not found:
         raise RunLogError(problems[0] if problems else "no run folder is named. Name one that a run has written")
     labels = dict.fromkeys(run.label for run in found)
@@ -98,8 +99,23 @@ def collect(paths: Sequence[Path]) -> Collection:
         Series(label, tuple(sorted((run for run in found if run.label == label), key=lambda run: run.scenario.seed)))
         for label in labels
     )
-    tradeoff = _tradeoff(paths, problems)
+    tradeoffs = (_beside(tradeoff_from, path / TRADEOFF, problems) for path in paths)
+    tradeoff = next((points for points in tradeoffs if points), ())
     return Collection(found[0].scenario.name, series, tuple(problems), tradeoff)
+
+
+def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, Any]]], problems: list[str]) -> list[ReadRun]:
+    """The runs with what sets each apart from the first; of the same run in two folders one is left."""
+    found: dict[tuple[str, int], ReadRun] = {}
+    names = variants([(run.scenario, table) for run, table in read])
+    for (run, _), variant in zip(read, names, strict=True):
+        named = replace(run, variant=variant)
+        seed = run.scenario.seed
+        if (named.label, seed) in found:
+            problems.append(f"{run.folder}: repeats {named.label} with seed {seed}. One of them is shown")
+        else:
+            found[named.label, seed] = named
+    return list(found.values())
 
 
 def _folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
@@ -123,78 +139,45 @@ def _is_run(path: Path) -> bool:
     return (path / SCENARIO).exists() or (path / ROUNDS).exists()
 
 
-def _read(folder: Path, first: dict[int, Mapping[str, Any]]) -> ReadRun:
+def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, Any]]:
+    """A run whose variant is still open, and the table of its scenario."""
     if not (folder / SCENARIO).exists():
         raise RunLogError(f"{folder}: has no {SCENARIO}, so nobody knows what ran. Run again")
+    table = _table(folder / SCENARIO)
     scenario = scenario_of(folder)
     records = read_records(folder)
     if not records:
         raise RunLogError(f"{folder}: has no round yet. Report again when one has ended")
-    for number, record in enumerate(records):
-        wrong = _wrong_with(record, [floor.name for floor in scenario.floors])
-        if wrong:
-            version = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
-            raise RunLogError(f"{folder / ROUNDS}: line {number + 1}: {wrong}. {version}")
-    settings = _settings(folder)
-    base = first.setdefault(scenario.seed, settings)
-    differing = [key for key in sorted(settings.keys() | base.keys()) if settings.get(key) != base.get(key)]
-    return ReadRun(
+    check_records(records, scenario, folder)
+    bounds = _beside(bounds_from, folder / BOUNDS, problems)
+    run = ReadRun(
         folder=folder,
         scenario=scenario,
         policy=records[-1]["policy"],
-        variant=", ".join(f"{key}={settings.get(key, 'none')}" for key in differing),
+        variant="",
         records=tuple(records),
         summary=summarise(records),
-        holding=_json(folder / HOLDING, dict),
-        bounds=tuple(_json(folder / BOUNDS, list) or ()),
+        holding=_beside(holding_from, folder / HOLDING, problems),
+        bounds=() if bounds is None and (folder / BOUNDS).exists() else bounds,
     )
+    return run, table
 
 
-def _wrong_with(record: Mapping[str, Any], floors: Sequence[str]) -> str:
-    """What keeps a log record from being shown; nothing of a good one."""
-    missing = sorted(_KEYS - record.keys())
-    if missing:
-        return f"has no '{missing[0]}'"
-    gateways = record["gateways"]
-    if not isinstance(gateways, list) or [_name(gateway) for gateway in gateways] != list(floors):
-        return f"gateways: must be the {len(floors)} floors of the scenario"
-    for at, gateway in enumerate(gateways):
-        missing = sorted(_FLOOR_KEYS - gateway.keys())
-        if missing:
-            return f"has no 'gateways[{at}].{missing[0]}'"
-        for key in ("energy_j", "target_rate"):
-            if not isinstance(gateway[key], int | float):
-                return f"gateways[{at}].{key}: must be a number, got {gateway[key]}"
-        for n, device in enumerate(gateway.get("devices", ())):
-            if not isinstance(device, dict) or not {"name", "cut", "energy_j"} <= device.keys():
-                return f"gateways[{at}].devices[{n}]: must have name, cut and energy_j"
-    return ""
-
-
-def _name(gateway: Any) -> Any:
-    return gateway.get("name") if isinstance(gateway, dict) else None
-
-
-def _settings(folder: Path) -> Mapping[str, Any]:
-    """What runs that belong together have in common."""
-    table = tomllib.loads((folder / SCENARIO).read_text(encoding="utf-8"))
-    return {key: value for key, value in flat(table).items() if not key.startswith(_FREE)}
-
-
-def _json(path: Path, kind: type) -> Any:
-    """A file beside the log, if it is there and whole."""
+def _table(path: Path) -> Mapping[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        return {}  # `scenario_of` says what is wrong
+    model = table.get("model")
+    if isinstance(model, dict) and "layers" not in model:
+        raise RunLogError(f"{path}: model.layers: is missing. It is not the file that the run wrote; run again")
+    return table
+
+
+def _beside(read: Callable[[Path], Read], path: Path, problems: list[str]) -> Read | None:
+    """What a file beside the log says; a bad one is told of, and the run shown without it."""
+    try:
+        return read(path)
+    except RunLogError as error:
+        problems.append(str(error))
         return None
-    return value if isinstance(value, kind) else None
-
-
-def _tradeoff(paths: Sequence[Path], problems: list[str]) -> tuple[Mapping[str, Any], ...]:
-    for path in paths:
-        if (path / TRADEOFF).exists():
-            points = _json(path / TRADEOFF, list)
-            if points is not None:
-                return tuple(points)
-            problems.append(f"{path / TRADEOFF}: is no list of points. Write it again with `fedfloor tradeoff`")
-    return ()

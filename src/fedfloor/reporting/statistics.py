@@ -7,6 +7,7 @@ __all__ = [
     "interval",
     "last_accuracy",
     "matched",
+    "reference_of",
     "rounds_to_reach",
     "smoothed_accuracy",
 ]
@@ -18,7 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
-from fedfloor.reporting.reading import ReadRun, Series
+from fedfloor.reporting.policies import spec_of
+from fedfloor.reporting.reading import Collection, ReadRun, Series
 from fedfloor.summary import summarise
 
 #: Evaluations of which a final accuracy is the mean, as many as convergence is judged by. Who took part last moves a
@@ -54,6 +56,22 @@ def interval(values: Sequence[float]) -> Interval:
         return Interval(mean, None, None, len(values))
     half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
     return Interval(mean, mean - half, mean + half, len(values))
+
+
+def reference_of(collection: Collection) -> Series:
+    """The series that others are held against: ddsra with the exact solver and the least V, else the first found."""
+    of_ddsra = [(rank, series) for series in collection.series if (rank := _rank(series)) is not None]
+    return min(of_ddsra, key=lambda entry: entry[0])[1] if of_ddsra else collection.series[0]
+
+
+def _rank(series: Series) -> tuple[bool, float] | None:
+    """Where a ddsra series stands among those that others could be held against, the least first; None of others."""
+    spec = spec_of(series.runs[0].policy)
+    if spec is None or spec.name != "ddsra":
+        return None
+    settings = dict(spec.settings)
+    v = settings.get("v")
+    return settings.get("solver") != "exact", float(v) if isinstance(v, int | float) else math.inf
 
 
 def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:

@@ -11,9 +11,17 @@ from functools import partial
 from fedfloor.errors import FedfloorError, advice_for
 from fedfloor.reporting.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
 from fedfloor.reporting.claims import claims
+from fedfloor.reporting.policies import spec_of
 from fedfloor.reporting.reading import Collection, ReadRun, Series
-from fedfloor.reporting.statistics import AVERAGED, Interval, final_accuracy, interval, last_accuracy, matched
-from fedfloor.scheduling.registry import parse_policy
+from fedfloor.reporting.statistics import (
+    AVERAGED,
+    Interval,
+    final_accuracy,
+    interval,
+    last_accuracy,
+    matched,
+    reference_of,
+)
 
 
 def tables(collection: Collection) -> tuple[Table, ...]:
@@ -34,7 +42,7 @@ def headline(collection: Collection) -> Table:
     notes = [f"Final accuracy is the mean of the last {AVERAGED} evaluations."]
     if several:
         notes.append("Figures are means over seeds, ± half the 95 % t-interval.")
-    if any(not run.finished for run in collection.runs):
+    if not all(run.ended for run in collection.runs):
         notes.append("A series that is still going is shown as far as it has come.")
     notes.append("Completed is of the floors that were picked; the shortfall is that of the worst-served floor.")
     columns = (
@@ -75,13 +83,8 @@ def _rounds(runs: Sequence[ReadRun]) -> str:
     done = spread(len(run.records) for run in runs)
     if all(run.finished for run in runs):
         return done
-    state = "ended" if all(map(_ended, runs)) else "still going"
+    state = "ended" if all(run.ended for run in runs) else "still going"
     return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}"
-
-
-def _ended(run: ReadRun) -> bool:
-    """Whether nothing more will come; bounds are written at the end, which a run may reach early."""
-    return run.finished or bool(run.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, referenc
 
 def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
     """None while one of them is still going."""
-    return _relative(ours.summary.clock, reference.summary.clock) if _ended(ours) and _ended(reference) else None
+    return _relative(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
 
 
 _AGAINST = (
@@ -120,14 +123,14 @@ _AGAINST = (
 
 
 def against(collection: Collection, reference: str | None = None) -> Table | None:
-    """Every other series against one of them (its label; the first by default), on the same seeds and rounds.
+    """Every other series against one of them (its label; by default `reference_of`), on the same seeds and rounds.
 
     None if there is nothing to compare.
     """
     labels = [series.label for series in collection.series]
     if reference is not None and reference not in labels:
         raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
-    base = collection.series[0 if reference is None else labels.index(reference)]
+    base = reference_of(collection) if reference is None else collection.series[labels.index(reference)]
     rows, single = [], False
     for series in collection.series:
         if series is base:
@@ -147,8 +150,8 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     if not rows:
         return None
     notes = [
-        "Same seeds, same weather, the first rounds that both have; mean difference [paired 95 % t-interval]. Whole "
-        "runs are compared once both have ended."
+        f"Every row is that policy less {base.label}: same seeds, same weather, the first rounds that both have; mean "
+        "difference [paired 95 % t-interval]. Whole runs are compared once both have ended."
     ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
@@ -165,12 +168,9 @@ def solver_gain(collection: Collection) -> Table | None:
     """What ddsra's exact solver gains over the paper's, where runs differ in nothing else; else None."""
     rows, sentences = [], []
     for exact in collection.series:
-        try:
-            spec = parse_policy(exact.runs[0].policy)
-        except FedfloorError:  # a policy of the user's, from a folder that is not here
-            continue
-        settings = dict(spec.settings)
-        if spec.name != "ddsra" or settings.get("solver") != "exact":
+        spec = spec_of(exact.runs[0].policy)
+        settings = {} if spec is None else dict(spec.settings)
+        if spec is None or spec.name != "ddsra" or settings.get("solver") != "exact":
             continue
         twin = str(replace(spec, settings=tuple((settings | {"solver": "paper"}).items())))
         others = [
@@ -209,9 +209,8 @@ def _gain(name: str, delay: Interval, served: Interval) -> str:
     verb = "shortens" if delay.mean <= 0 else "lengthens"
     floors = "as many floors" if abs(served.mean) < 0.005 else f"{abs(served.mean):.2f} floors a round "
     floors += "" if abs(served.mean) < 0.005 else "more" if served.mean > 0 else "fewer"
-    sure = {True: "", False: " (the interval of the delay includes no change)"}[
-        delay.excludes_zero or delay.low is None
-    ]
+    unsure = delay.low is not None and not delay.excludes_zero
+    sure = " (the interval of the delay includes no change)" if unsure else ""
     text = f"{name}: on the same weather the exact solver {verb} the mean round by {abs(delay.mean):.1f} %"
     return f"{text} and averages {floors}{sure}{', one seed' if delay.count == 1 else ''}."
 
@@ -239,7 +238,7 @@ def bounds(collection: Collection) -> Table | None:
             str(entry.get("note", "")),
         )
         for label, run in reversed(first.items())
-        for entry in run.bounds
+        for entry in run.bounds or ()
     )
     if not rows:
         return None

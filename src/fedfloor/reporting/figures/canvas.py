@@ -2,9 +2,7 @@
 
 __all__ = [
     "BARS",
-    "COLOURS",
     "COLUMN",
-    "MARKERS",
     "PAGE",
     "STYLE",
     "Laid",
@@ -29,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.reporting.arrays import SeriesArrays
-from fedfloor.reporting.palette import OKABE_ITO
+from fedfloor.reporting.palette import COLOURS, look_of
 from fedfloor.reporting.reading import Collection
 
 if TYPE_CHECKING:
@@ -38,11 +36,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-#: the yellow is too pale for lines and comes last
-COLOURS = (*OKABE_ITO, "#000000", "#F0E442")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)))
-MARKERS = "os^DvPX*"
-_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
+_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 COLUMN, PAGE = 3.5, 7.16  #: [inch] width of a journal's column and of its page
 BARS = 60  #: floors that have a bar each; more become a line or an area, in ascending order
 STYLE: dict[Any, Any] = {
@@ -93,11 +87,8 @@ def legend_above(figure: "Figure", axes: "Axes") -> None:
 
 def look(index: int) -> dict[str, Any]:
     """Line and marker of a series, the same in every figure."""
-    return {
-        "color": COLOURS[index % len(COLOURS)],
-        "linestyle": _DASHES[index % len(_DASHES)],
-        "marker": MARKERS[index % len(MARKERS)],
-    }
+    found = look_of(index)
+    return {"color": found.colour, "linestyle": found.linestyle, "marker": found.marker}
 
 
 def fill(index: int) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from fedfloor.reporting import measures
 from fedfloor.reporting.cells import time_unit
-from fedfloor.reporting.figures.canvas import MARKERS, Laid, in_percent, legend_above, longest, look, one_panel
+from fedfloor.reporting.figures.canvas import Laid, in_percent, legend_above, longest, look, one_panel
 from fedfloor.reporting.measures import Curve
+from fedfloor.reporting.palette import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,7 @@ def _curves(
         known = np.isfinite(curve.mean)
         every = max(1, math.ceil(known.sum() / 12))
         style: dict[str, Any] = {"drawstyle": "steps-post"} if step else {}
-        marks = (index * every // len(MARKERS), every)  # not all at the same place
+        marks = (index * every // len(COLOURS) % every, every)  # not all at the same place
         axes.plot(curve.x[known], curve.mean[known], label=name, markevery=marks, **look(index), **style)
         if curve.runs.max() > 1:
             band: dict[str, Any] = {"color": look(index)["color"], "alpha": 0.18, "linewidth": 0}

@@ -9,15 +9,15 @@ import numpy as np
 
 from fedfloor.reporting import measures
 from fedfloor.reporting.figures.canvas import Laid, name_devices, one_panel, scale_beside
+from fedfloor.reporting.statistics import reference_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def cuts(laid: Laid) -> "Figure | None":
-    """Cut of every device over rounds, of the first ddsra series or else the first; white where not picked."""
-    of_ddsra = [index for index, _, series in laid.each() if series.label.startswith("ddsra")]
-    index = of_ddsra[0] if of_ddsra else 0
+    """Cut of every device over rounds, of the series that others are held against; white where not picked."""
+    index = laid.collection.series.index(reference_of(laid.collection))
     run = laid.series[index].runs[0]
     found = measures.cuts(run)
     if not np.isfinite(found.cut).any():

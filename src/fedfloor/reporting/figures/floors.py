@@ -13,7 +13,6 @@ from fedfloor.reporting import measures
 from fedfloor.reporting.arrays import SeriesArrays
 from fedfloor.reporting.figures.canvas import (
     BARS,
-    COLOURS,
     COLUMN,
     PAGE,
     Laid,
@@ -25,6 +24,7 @@ from fedfloor.reporting.figures.canvas import (
     name_floors,
     one_panel,
 )
+from fedfloor.reporting.palette import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,13 @@ def _sorted_participation(shown: Sequence[tuple[int, str, measures.Participation
     for index, name, entry in shown:
         at = np.arange(1, len(entry.floors) + 1)
         every = max(1, len(entry.floors) // 12)
-        axes.plot(at, np.sort(entry.achieved), label=name, markevery=(index * every // 8, every), **look(index))
+        axes.plot(
+            at,
+            np.sort(entry.achieved),
+            label=name,
+            markevery=(index * every // len(COLOURS) % every, every),
+            **look(index),
+        )
     axes.plot(at, np.sort(shown[0][2].target), color="black", linewidth=0.8, label="target rate")
     axes.set(xlabel="floors, the least served first", ylabel="share of rounds completed", ylim=(0, None))
     legend_above(figure, axes)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedfloor.reporting import measures
-from fedfloor.reporting.figures.canvas import COLOURS, Laid, blank, legend_above, longest, look, one_panel
+from fedfloor.reporting.figures.canvas import Laid, blank, legend_above, longest, look, one_panel
+from fedfloor.reporting.palette import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -39,19 +39,21 @@ def accuracy_over_rounds(series: SeriesArrays) -> Curve | None:
 
 
 def accuracy_over_time(series: SeriesArrays, points: int = 400) -> Curve | None:
-    """Test accuracy against simulated time [s]; None if nothing was tested.
+    """Test accuracy against simulated time [s]; None if nothing was tested while all runs were going.
 
-    Every run keeps its last tested value, an unfinished one as far as it has come; the curve begins with the last to
-    be tested.
+    Every run keeps its last tested value. The curve begins with the last run to be tested and ends with the first to
+    end, so that it is about the same runs throughout; a run that is still going counts as far as it has come.
     """
     runs = [run for run in series.runs if _tested(run, run.clock)[0].size]
     if not runs:
         return None
     tested = [_tested(run, run.clock) for run in runs]
-    ends = [math.inf if run.run.finished else float(run.clock[-1]) for run in runs]
-    last = [float(run.clock[-1]) for run in runs if run.clock[-1] < math.inf]
-    grid = np.unique(np.concatenate([*(x for x, _ in tested), last]))
-    grid = grid[grid >= max(x[0] for x, _ in tested)]
+    ends = [float(run.clock[-1]) for run in runs]
+    common = min((end for run, end in zip(runs, ends, strict=True) if run.run.ended), default=math.inf)
+    grid = np.unique(np.concatenate([*(x for x, _ in tested), [end for end in ends if end < math.inf]]))
+    grid = grid[(grid >= max(x[0] for x, _ in tested)) & (grid <= common)]
+    if grid.size == 0:
+        return None
     if grid.size > points:
         grid = np.linspace(grid[0], grid[-1], points)
     values = np.full((len(tested), grid.size), np.nan)

@@ -51,8 +51,7 @@ class Timeline:
     floors: tuple[str, ...]  #: (P,)
     channel: tuple[int | None, ...]  #: (P,)
     failure: tuple[str | None, ...]  #: (P,)
-    start: Floats  #: (4, P) [s] of each of PHASES
-    end: Floats  #: (4, P) [s]
+    end: Floats  #: (4, P) [s] of each of PHASES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +97,6 @@ def timeline(run: RunArrays, index: int, phases: Floats | None = None) -> Timeli
         floors=tuple(run.floors[m] for m in picked),
         channel=tuple(entry.get("channel") for entry in entries),
         failure=tuple(entry["failure"] for entry in entries),
-        start=np.concatenate([np.zeros((1, picked.size)), end[:-1]]),
         end=end,
     )
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.errors import FedfloorError
 from fedfloor.reporting.arrays import column_of
+from fedfloor.reporting.policies import spec_of
 from fedfloor.reporting.reading import Collection
-from fedfloor.scheduling.registry import parse_policy
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,14 +31,12 @@ class Tradeoff:
 
 def tradeoffs(collection: Collection) -> tuple[Tradeoff, ...]:
     """Delay and participation over V: as measured by `fedfloor tradeoff`, and of ddsra runs with several V."""
-    points_of = [point for point in collection.tradeoff if isinstance(point.get("v"), int | float)]
-    found = [_measured_tradeoff(points_of)] if points_of else []
+    found = [_measured_tradeoff(collection.tradeoff)] if collection.tradeoff else []
     groups: dict[str, dict[float, tuple[float, float, str]]] = {}
     for series in collection.series:
         first = series.runs[0]
-        try:
-            policy = parse_policy(first.policy)
-        except FedfloorError:
+        policy = spec_of(first.policy)
+        if policy is None:
             continue
         settings = dict(policy.settings)
         v = settings.pop("v", None)

@@ -23,7 +23,6 @@ class Participation:
 
     floors: tuple[str, ...]
     target: Floats  #: [1]
-    selected: Floats  #: [1] share of rounds
     achieved: Floats  #: [1] share of rounds whose model was averaged
 
 
@@ -34,7 +33,6 @@ class Rates:
     floors: tuple[str, ...]
     derived: Floats  #: [1]
     observed: Floats  #: [1]
-    observations: int  #: rounds that were observed, all runs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +66,6 @@ def participation(series: SeriesArrays) -> Participation:
     return Participation(
         floors,
         target=over_seeds(series, floors, lambda run: run.target.mean(axis=0)),
-        selected=over_seeds(series, floors, lambda run: run.selected.mean(axis=0)),
         achieved=over_seeds(series, floors, lambda run: run.completed.mean(axis=0)),
     )
 
@@ -83,7 +80,6 @@ def rates(series: SeriesArrays) -> Rates | None:
         floors,
         derived=over_seeds(seen, floors, lambda run: run.target.mean(axis=0)),
         observed=over_seeds(seen, floors, _observed_rates),
-        observations=sum(_observed(run).size for run in seen.runs),
     )
 
 

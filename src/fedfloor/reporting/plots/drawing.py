@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.reporting.measures import PHASES, SPENDERS
-from fedfloor.reporting.palette import OKABE_ITO
+from fedfloor.reporting.palette import look_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,9 +33,6 @@ Ints = npt.NDArray[np.int64]
 Trace = dict[str, Any]
 _LABELS = 24  #: names along an axis
 _LONG = 22  #: letters of a name along an axis
-_COLOURS = (*OKABE_ITO, "#8A8F98")
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 #: Tol's light scheme, apart from the colours of policies
 PARTS = {
     **dict(zip(PHASES, ("#77AADD", "#EEDD88", "#44BB99", "#EE8866"), strict=True)),
@@ -66,10 +63,8 @@ class Figure:
 
 def styles(labels: Sequence[str]) -> tuple[Style, ...]:
     """A look for every series: colour, dash and marker differ."""
-    return tuple(
-        Style(label, _COLOURS[at % len(_COLOURS)], _DASHES[at % len(_DASHES)], _SYMBOLS[at % len(_SYMBOLS)])
-        for at, label in enumerate(labels)
-    )
+    looks = ((label, look_of(at)) for at, label in enumerate(labels))
+    return tuple(Style(label, look.colour, look.dash, look.symbol) for label, look in looks)
 
 
 def plain(value: Any) -> Any:

@@ -22,7 +22,8 @@ def accuracy_figure(curves: Sequence[Curve | None], looks: Sequence[Style], *, o
         return None
     seconds, unit = time_unit(max(top_of(curve.x) for curve in known)) if over_time else (1.0, "")
     title = f"simulated time [{unit}]" if over_time else "round"
-    return _lines(curves, looks, x_title=title, y_title="test accuracy", form=".1%", x_scale=1.0 / seconds)
+    steps: Any = {"x_scale": 1.0 / seconds, "shape": "hv" if over_time else "linear"}
+    return _lines(curves, looks, x_title=title, y_title="test accuracy", form=".1%", **steps)
 
 
 def delay_figure(curves: Sequence[Curve], looks: Sequence[Style]) -> Figure:
@@ -34,9 +35,9 @@ def delay_figure(curves: Sequence[Curve], looks: Sequence[Style]) -> Figure:
 
 def _lines(
     curves: Sequence[Curve | None], looks: Sequence[Style], *, x_title: str, y_title: str, form: str,
-    x_scale: float = 1.0, y_scale: float = 1.0,
+    x_scale: float = 1.0, y_scale: float = 1.0, shape: str = "linear",
 ) -> Figure:  # fmt: skip
-    """Lines with bands; `form` is a number format, or a format and its unit."""
+    """Lines with bands; `form` is a number format, or a format and its unit, `shape` how points are joined."""
     data: list[Trace] = []
     number, _, unit = form.partition(";")
     shown = [
@@ -54,11 +55,11 @@ def _lines(
             curve.x[at] * x_scale,
             *(part[at] * y_scale for part in (curve.mean, curve.low, curve.high)),
         )
-        line = {"color": look.colour, "dash": look.dash, "width": 2.4}
+        line = {"color": look.colour, "dash": look.dash, "width": 2.4, "shape": shape}
         several = int(curve.runs.max()) > 1
         if several:
             edge: Trace = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "meta": {"s": index}}
-            edge |= {"line": {"width": 0, "color": look.colour}, "showlegend": False}
+            edge |= {"line": {"width": 0, "color": look.colour, "shape": shape}, "showlegend": False}
             data.append({**edge, "y": low})
             data.append({**edge, "y": high, "fill": "tonexty", "fillcolor": _clear(look.colour, 0.16)})
         spans = f"{shown[0]} ({shown[1]} to {shown[2]}, %{{customdata[2]}} runs)" if several else shown[0]
