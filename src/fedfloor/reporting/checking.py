@@ -80,10 +80,6 @@ class _Bound(_Logged):
     note: str = ""
 
 
-class _Bounds(_Logged):
-    bounds: list[_Bound]
-
-
 class _Point(_Logged):
     v: Amount
     mean_delay_s: Amount | None
@@ -146,8 +142,6 @@ def bounds_from(path: Path) -> tuple[Mapping[str, Any], ...] | None:
     """The theorems beside what a run measured; None if there is no such file, as while it is going."""
     advice = "Run again to see the theorems"
     found = _content(path, advice)
-    if isinstance(found, dict):
-        return tuple(_checked(found, _Bounds, path, advice)["bounds"])
     return None if found is None else tuple(_checked(found, list[_Bound], path, advice))
 
 

@@ -2,8 +2,7 @@
 
 Rounds to convergence are the first round whose mean over five evaluations reaches 95 % of round robin's final accuracy;
 gains of accuracy are percentage points; a claim holds when ours has the same sign and the paired 95 % interval over
-seeds excludes 0. Final accuracy is the mean of the last five evaluations: see `statistics.AVERAGED` for why and when
-that was chosen.
+seeds excludes 0. Final accuracy is the mean of the last evaluations: see `statistics.AVERAGED` for how many and why.
 """
 
 __all__ = ["CLAIMS", "Claim", "Unknown", "claims"]
@@ -204,8 +203,8 @@ def claims(collection: Collection) -> Table | None:
     note = (
         "Ours: mean [paired 95 % t-interval over seeds], on the rounds that all compared runs have. Holds: same sign "
         "as the paper's, and the interval excludes 0; a level that is never reached gives no figure and does not count "
-        "as a gain. Converged: the mean of five evaluations reaches 95 % of round robin's final accuracy, which is the "
-        "mean of its last five (the table against a series shows the last evaluation too). The paper does not say "
+        "as a gain. Converged: the mean of five evaluations reaches 95 % of round robin's final accuracy (the table "
+        "against a series shows the last evaluation too). The paper does not say "
         "whether its gains of accuracy are points or ratios; ours are points. Where ddsra is not slower than delay "
         "driven that claim does not hold, in ddsra's favour."
     )

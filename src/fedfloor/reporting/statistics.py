@@ -23,9 +23,9 @@ from fedfloor.reporting.policies import spec_of
 from fedfloor.reporting.reading import Collection, ReadRun, Series
 from fedfloor.summary import summarise
 
-#: Evaluations of which a final accuracy is the mean, as many as convergence is judged by. Who took part last moves a
-#: single one by up to ten points, and round robin with two groups is tested after one and the other in turn. The table
-#: that compares series shows the last evaluation beside it.
+#: Evaluations that convergence is judged by, and at most so many of which a final accuracy is the mean. Who took part
+#: last moves a single one by up to ten points, and round robin with two groups is tested after one and the other in
+#: turn. The table that compares series shows the last evaluation beside it.
 AVERAGED = 5
 
 
@@ -101,9 +101,12 @@ def smoothed_accuracy(run: ReadRun) -> list[tuple[int, float]]:
 
 
 def final_accuracy(run: ReadRun) -> float | None:
-    """Mean of the last five evaluations, or of those there are; None without training."""
-    values = run.accuracy[1][-AVERAGED:]
-    return float(np.mean(values)) if values else None
+    """Mean of the last tenth of the evaluations, at most five and at least one; None without training.
+
+    More of a short run would be what it was when it had hardly begun.
+    """
+    values = run.accuracy[1]
+    return float(np.mean(values[-max(1, min(AVERAGED, len(values) // 10)) :])) if values else None
 
 
 def last_accuracy(run: ReadRun) -> float | None:

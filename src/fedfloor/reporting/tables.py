@@ -39,7 +39,7 @@ def tables(collection: Collection) -> tuple[Table, ...]:
 def headline(collection: Collection) -> Table:
     """One row per series: how well it learnt, how long it took, who failed."""
     several = any(len(series.runs) > 1 for series in collection.series)
-    notes = [f"Final accuracy is the mean of the last {AVERAGED} evaluations."]
+    notes = [f"Final accuracy is the mean of the last tenth of the evaluations, at most {AVERAGED}."]
     if several:
         notes.append("Figures are means over seeds, ± half the 95 % t-interval.")
     if not all(run.ended for run in collection.runs):
@@ -51,6 +51,10 @@ def headline(collection: Collection) -> Table:
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
+
+
+def _untested(runs: Sequence[ReadRun]) -> str:
+    return "not tested yet" if any(run.holding is not None for run in runs) else "no training"
 
 
 def _headline_row(series: Series) -> tuple[str, ...]:
@@ -69,7 +73,7 @@ def _headline_row(series: Series) -> tuple[str, ...]:
         series.label,
         ", ".join(str(run.scenario.seed) for run in runs),
         _rounds(runs),
-        with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else "no training",
+        with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else _untested(runs),
         with_interval(mean(lambda run: run.summary.mean_delay)),
         duration(mean(lambda run: run.summary.clock)),
         f"{percentage(completed / picked)} of {picked}" if picked else "none picked",
