@@ -56,8 +56,9 @@ def test_half_widths_have_two_digits_and_means_as_many_places() -> None:
 def test_final_accuracy_is_the_mean_of_the_last_tenth_at_most_five() -> None:
     run = made_up("random", accuracies=[0.9, 0.1, 0.2, 0.3, 0.4, None, 0.5])
     assert final_accuracy(run) == 0.5
-    assert final_accuracy(made_up("random", accuracies=[0.1] * 26 + [0.2, 0.4, 0.6])) == pytest.approx(0.5)
-    assert final_accuracy(made_up("random", accuracies=[0.1] * 95 + [0.2, 0.3, 0.4, 0.5, 0.6])) == pytest.approx(0.4)
+    assert final_accuracy(made_up("random", rounds=29, accuracies=[0.1] * 26 + [0.2, 0.4, 0.6])) == pytest.approx(0.5)
+    long = made_up("random", rounds=100, accuracies=[0.1] * 95 + [0.2, 0.3, 0.4, 0.5, 0.6])
+    assert final_accuracy(long) == pytest.approx(0.4)
     assert last_accuracy(run) == 0.5
     assert rounds_to_reach(run, 0.3) == 5  # mean of the first five is 0.38
     assert rounds_to_reach(run, 0.5) is None
