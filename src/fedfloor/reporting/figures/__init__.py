@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DPI = 200
+_LETTERS = 52  #: of a name
 #: name of the file -> what draws it, or finds that there is nothing to draw
 FIGURES: Mapping[str, Callable[[Laid], "Figure | None"]] = {
     "accuracy-rounds": accuracy_over_rounds,
@@ -68,4 +69,5 @@ def _saved(figure: "Figure", path: Path, **options: Any) -> Path:
 
 def _short(label: str) -> str:
     """A label as a legend has room for it."""
-    return label.replace(",solver=exact", "").replace(",solver=", ", ").replace(":v=", ", V = ").replace("_", " ")
+    plain = label.replace(",solver=exact", "").replace(",solver=", ", ").replace(":v=", ", V = ").replace("_", " ")
+    return plain if len(plain) <= _LETTERS else plain[: _LETTERS - 1] + "…"

@@ -38,6 +38,7 @@ Floats = npt.NDArray[np.float64]
 
 _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 COLUMN, PAGE = 3.5, 7.16  #: [inch] width of a journal's column and of its page
+_LINE = 0.14  #: [inch] of a legend
 BARS = 60  #: floors that have a bar each; more become a line or an area, in ascending order
 STYLE: dict[Any, Any] = {
     "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
@@ -78,11 +79,13 @@ def one_panel(height: float = 2.5, width: float = COLUMN) -> tuple["Figure", "Ax
 
 
 def legend_above(figure: "Figure", axes: "Axes") -> None:
-    """Above the axes, where it hides no line."""
+    """Above the axes, where it hides no line; a long one makes the figure higher, not the axes lower."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max(map(len, labels))
     fitting = max(1, int(figure.get_figwidth() * 17 / (longest + 8)))  # about 17 letters an inch
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(fitting, 4, len(labels)), columnspacing=1.2)
+    columns = min(fitting, 4, len(labels))
+    figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(labels) / columns) - 3))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, columnspacing=1.2)
 
 
 def look(index: int) -> dict[str, Any]:
