@@ -108,6 +108,13 @@ def test_a_table_is_turned_before_its_rows_are_written_one_by_one(
         assert any(text.startswith(line) for text in shown), shown
 
 
+def test_a_long_text_is_no_tower(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal.OUT, "width", 80)
+    rows = tuple((f"a-policy-of-{n:060}", "a word " * 20) for n in range(30))
+    printed._print(Table("title", ("policy", "note"), rows, ""))
+    assert len(capsys.readouterr().out.splitlines()) < 4 * len(rows)
+
+
 def test_several_folders_are_reported_in_report(runs: Path, tmp_path: Path, fedfloor_command: Command) -> None:
     done = fedfloor_command("report", "runs/random-1", "runs/round_robin-1", "--format", "json", "--csv", "all.csv")
     found = json.loads(done.stdout)

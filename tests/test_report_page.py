@@ -348,6 +348,7 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
     shutil.copytree(next(path for path in sorted(runs.iterdir()) if path.is_dir()), going)
     lines = (going / "rounds.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (going / "rounds.jsonl").write_text(lines[0], encoding="utf-8")
+    (going / "bounds.json").unlink()
     page = tmp_path / "report.html"
     write_page(collect([going, tmp_path / "nowhere"]), (HEADLINE,), page)
     visit(browser, page)

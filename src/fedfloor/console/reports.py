@@ -13,6 +13,7 @@ from fedfloor.reporting.cells import Table
 from fedfloor.reporting.making import Report
 
 _WORDS = 28  #: letters beyond which a cell reads like text
+_LINES = 6  #: of a cell, about
 
 
 def print_problems(report: Report) -> None:
@@ -42,7 +43,7 @@ def _print(table: Table) -> None:
     if _fits([head, *turned]):
         for number, row in enumerate(table.rows, start=1):
             OUT.print(f"{number}  {row[0]}", soft_wrap=True)
-        _print_rows(table.title, head, turned)
+        _print_rows(table.title, head, turned, text=False)
         return
     OUT.print(table.title, style="bold italic")
     for row in table.rows:
@@ -53,17 +54,19 @@ def _print(table: Table) -> None:
 
 
 def _fits(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether no word needs to be cut: two letters at the edge, one between columns."""
-    least = [
-        max(cell_len(word) for cell in column for word in cell.split() or [""]) for column in zip(*rows, strict=True)
-    ]
-    return sum(least) + len(least) + 1 <= OUT.width
+    """Whether no word is cut and no cell becomes a tower; two letters lie at the edge, one between columns."""
+    least, most = [], []
+    for column in zip(*rows, strict=True):
+        least.append(max(cell_len(word) for cell in column for word in cell.split() or [""]))
+        most.append(max(map(cell_len, column)))
+    spare = OUT.width - sum(least) - len(least) - 1
+    return spare >= 0 and all(high <= _LINES * (low + spare) for low, high in zip(least, most, strict=True))
 
 
-def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: bool = True) -> None:
     shown = table_of(title, *columns)
     for at, column in enumerate(shown.columns):
-        if any(len(row[at]) > _WORDS for row in rows):
+        if text and any(len(row[at]) > _WORDS for row in rows):
             column.justify = "left"
     for row in rows:
         shown.add_row(*row)
