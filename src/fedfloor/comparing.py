@@ -51,6 +51,7 @@ from fedfloor.scheduling.state import Scheduler
 from fedfloor.tradeoff import is_quick, measure, shortened
 from fedfloor.training.sources import dataset_files
 
+_SEEDS = 1000
 _ATTEMPTS = 3  #: to carry out a run whose process is lost
 
 
@@ -250,8 +251,8 @@ def compare(
     'report.html'
     """
     check_engine(engine, ray_address, workers)
-    if not isinstance(seeds, int) or seeds < 1:
-        raise ScenarioError(f"seeds: must be a whole number >= 1, got {seeds}")
+    if not isinstance(seeds, int) or not 1 <= seeds <= _SEEDS:
+        raise ScenarioError(f"seeds: must be a whole number from 1 to {_SEEDS}, got {seeds}")
     first = resolve(scenario, overrides, seed=seed, rounds=rounds)
     chosen: list[str | None] = list(policies) or [None, *(name for name in BASELINES if name != first.policy.name)]
     planned = [
