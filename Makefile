@@ -45,10 +45,10 @@ demo: $(VENV)/.train $(VENV)/.compiled ## train the preset `quick`: rounds of sc
 	@$(BIN)/fedfloor run quick --out runs/demo
 
 test: $(VENV)/.dev lint types ## ruff, mypy --strict and pytest
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/.dev lint types ## the same with the slow tests: twice as long
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev ## check format and style
 	$(BIN)/ruff format --check .

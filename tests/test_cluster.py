@@ -15,7 +15,7 @@ from tests.test_running import SMALL, assert_equal_runs, small_run
 pytest.importorskip("ray", reason="ray is not installed: pip install 'fedfloor[ray]'")
 
 #: ray warns of its own; one process has the cluster
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 QUIET = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
 

@@ -22,8 +22,6 @@ from tests.test_running import SMALL, assert_equal_runs, small_run
 
 POLICIES = ["ddsra:v=1", "random"]
 
-pytestmark = pytest.mark.xdist_group("comparing")  # one process makes the runs that all tests look at
-
 
 def comparison(out: Path, *more: str, **options: Any) -> Any:
     return fedfloor.compare(

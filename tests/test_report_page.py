@@ -31,8 +31,6 @@ FAILED = {"failures"}
 TRAINED = {"accuracy-rounds", "accuracy-time", "rates", "data", "bound"}
 Shell = Callable[..., Any]
 
-pytestmark = pytest.mark.xdist_group("page")  # one process makes the runs and has the browser
-
 
 @dataclass(frozen=True)
 class Table:
