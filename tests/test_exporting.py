@@ -101,11 +101,18 @@ def test_a_file_that_is_no_export_is_named(run: Path, tmp_path: Path) -> None:
     (weights,) = (run / "checkpoint").glob("*.safetensors")
     with pytest.raises(ModelError, match="says nothing of its network"):
         fedfloor.load_model(weights)
+    facts = {"model": "os:abort", "mean": "[0.0]"}
+    save_file(load_file(weights), tmp_path / "code.safetensors", facts)
+    with pytest.raises(ModelError, match=r"names code that makes its network, os:abort. If you trust the file, say so"):
+        fedfloor.load_model(tmp_path / "code.safetensors")
     facts = {"model": "cnn", "width": "1.0", "batch_norm": "false", "head": '"linear"', "classes": "10"}
     facts |= {"input": "[1, 28, 28]", "mean": "[0.0]", "deviation": "[1.0]"}
     save_file(load_file(weights), tmp_path / "other.safetensors", facts)
     with pytest.raises(ModelError, match="does not fit its network"):
         fedfloor.load_model(tmp_path / "other.safetensors")
+    save_file(load_file(weights), tmp_path / "scale.safetensors", {**facts, "model": "mlp", "deviation": "[0.0]"})
+    with pytest.raises(ModelError, match="mean and deviation must be finite, deviation > 0"):
+        fedfloor.load_model(tmp_path / "scale.safetensors")
 
 
 def test_an_export_of_another_ending_is_refused(run: Path, tmp_path: Path) -> None:

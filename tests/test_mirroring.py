@@ -67,6 +67,16 @@ def test_a_full_disk_never_takes_what_the_checkpoint_relies_on(tmp_path: Path) -
     assert kept_of(tmp_path / "run") == kept
 
 
+def test_a_log_that_somebody_removed_is_noticed(tmp_path: Path) -> None:
+    mirror = Mirror(filled(tmp_path / "run"))
+    write_changes(tmp_path / "copy", mirror.changes())
+    (tmp_path / "copy" / "rounds.jsonl").unlink()
+    with (tmp_path / "run" / "rounds.jsonl").open("ab") as log:
+        log.write(b"more\n")
+    with pytest.raises(FailedRunError, match=r"rounds.jsonl: somebody else has removed what was written to it"):
+        write_changes(tmp_path / "copy", mirror.changes())
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -3,6 +3,7 @@
 import csv
 import errno
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -251,6 +252,12 @@ def test_a_torn_last_line_is_a_round_that_is_still_going(runs: Path) -> None:
     assert done.tables[0].rows[0][2] == "still going: 3 of 4"
 
 
+def test_a_folder_that_is_named_twice_is_read_once_and_first(runs: Path) -> None:
+    found = collect([runs / "round_robin-1", runs])
+    assert found.series[0].label == "round_robin"
+    assert not any("repeats" in problem for problem in found.problems)
+
+
 def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another one with --out"):
@@ -261,6 +268,13 @@ def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -
         fedfloor.report(runs, csv=tmp_path / "missing" / "all.csv")
     with pytest.raises(RunLogError, match=r"is a folder. Name a file with --csv"):
         fedfloor.report(runs, csv=tmp_path)
+    before = (runs / "random-1" / "rounds.jsonl").read_bytes()
+    with pytest.raises(RunLogError, match=r"rounds.jsonl: must end in .csv. Name it rounds.csv"):
+        fedfloor.report(runs, csv=runs / "random-1" / "rounds.jsonl")
+    assert (runs / "random-1" / "rounds.jsonl").read_bytes() == before
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(RunLogError, match=r"pipe.csv: is a pipe or a device, no plain file"):
+        fedfloor.report(runs, csv=tmp_path / "pipe.csv")
     assert (tmp_path / "file").read_text() == "mine"
 
 

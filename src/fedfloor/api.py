@@ -205,16 +205,17 @@ def evaluate(
     }
 
 
-def load_model(path: str | Path) -> "ScaledModel":
+def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
     """The model that `evaluate` exported to a file, as a torch module that scales its inputs itself.
 
     Its input are samples (n, *input) as they are in the data, as pixels from 0 to 255; its output scores (n, classes).
+    An own model is made by code that the file names, `package.module:callable`: say with `own` that you trust it.
     """
     try:
         from fedfloor.training.exported import load_exported  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("loading a model", "train") from error
-    return load_exported(Path(path))
+    return load_exported(Path(path), own=own)
 
 
 def holding(
@@ -358,8 +359,8 @@ def report(
 
 
 def _folder_of(run: Run | str | Path) -> Path:
-    folder = run.folder if isinstance(run, Run) else run
+    folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
-        what = "a run without a folder" if isinstance(run, Run) else f"a {type(run).__name__}"
+        what = "a run without a folder" if hasattr(run, "folder") else f"a {type(run).__name__}"
         raise RunLogError(f"report: must be given run folders, got {what}. Run it with out, then name that folder")
     return Path(folder)

@@ -53,7 +53,7 @@ def connected(address: str | None = None) -> Iterator[None]:
             ray.init(address="local", include_dashboard=False, **common)
         else:
             ray.init(address=address, **common)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+    except Exception as error:  # it also raises plain ones
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise _unanswered(address or "local", reason) from None
     try:
@@ -192,6 +192,13 @@ class RayCrew:
 
     def news(self) -> list[News]:
         """See `Crew`."""
+        try:
+            return self._news()
+        except RayError as error:
+            problem = f"the Ray cluster was lost: {str(error).splitlines()[0]}"
+            raise FailedRunError(f"{problem}. The same command again goes on") from None
+
+    def _news(self) -> list[News]:
         while True:
             heard = self._heard(_PATIENCE)
             ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
@@ -213,13 +220,14 @@ class RayCrew:
 
     def close(self) -> None:
         """See `Crew`."""
-        for reference in self._running:
-            ray.cancel(reference)  # so that it clears up after itself
-        if self._running:
-            _, busy = ray.wait(list(self._running), num_returns=len(self._running), timeout=_PATIENCE)
-            for reference in busy:
-                ray.cancel(reference, force=True)
-        self._queue.shutdown(force=True)
+        with contextlib.suppress(RayError):  # the cluster may be lost
+            for reference in self._running:
+                ray.cancel(reference)  # so that it clears up after itself
+            if self._running:
+                _, busy = ray.wait(list(self._running), num_returns=len(self._running), timeout=_PATIENCE)
+                for reference in busy:
+                    ray.cancel(reference, force=True)
+            self._queue.shutdown(force=True)
 
 
 def _tells(queue: Any, number: int, attempt: int, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:

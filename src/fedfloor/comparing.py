@@ -170,7 +170,7 @@ def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: Kept, data_fo
                 data_folder=data_folder,
                 on_event=show,
             )
-        except (FedfloorError, FailedRunError) as error:
+        except FedfloorError as error:
             error.args = (str(error).replace(str(folder), str(cell.folder)),)
             raise
         tell(Progress(None, mirror.changes()))
@@ -276,8 +276,8 @@ def compare(
     with _locked(folder), _crew(engine, ray_address, workers) as crew:
         failed = carry_out(cells, crew, data_folder=data, on_round=watch.on_round, on_trouble=watch.on_trouble)
         measure_tradeoff(cells, folder, on_round=watch.on_tradeoff)
-        begun = any(_has_rounds(place) for place in folders)
-        report = make_report(folder, on_step=watch.on_report) if begun else None
+        begun = [place for place in folders if _has_rounds(place)]
+        report = make_report([*begun, folder], out=folder, on_step=watch.on_report) if begun else None
     for error in failed.values():
         if not isinstance(error, FedfloorError | FailedRunError):
             raise error

@@ -59,6 +59,9 @@ def write_changes(folder: Path, changes: Changes) -> bool:
             path = folder / name
             if name in _LOGS:
                 with path.open("r+b" if path.exists() else "wb") as file:
+                    if file.seek(0, os.SEEK_END) < offset:
+                        problem = "somebody else has removed what was written to it"
+                        raise FailedRunError(f"{path}: {problem}. Start the comparison again: it looks what is left")
                     file.truncate(offset)
                     file.seek(offset)
                     file.write(content)

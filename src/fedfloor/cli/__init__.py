@@ -29,7 +29,8 @@ def main() -> None:
         code = command.main(standalone_mode=False)
         if code == 130:  # typer turns Ctrl-C into this
             raise KeyboardInterrupt
-        sys.stdout.flush()  # a reader who left early shows here
+        if sys.stdout is not None:  # it may have been closed before we began
+            sys.stdout.flush()  # a reader who left early shows here
         sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())

@@ -3,6 +3,7 @@
 __all__ = ["write_csv"]
 
 import csv
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ def write_csv(collection: Collection, path: Path) -> None:
         raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file with --csv")
     if path.is_dir():
         raise RunLogError(f"{path}: is a folder. Name a file with --csv")
+    if path.suffix != ".csv":  # so that no file of a run or a report is ever written over
+        raise RunLogError(f"{path}: must end in .csv. Name it {path.with_suffix('.csv').name}")
+    if path.exists() and not path.is_file():
+        raise RunLogError(f"{path}: is a pipe or a device, no plain file. Name another file with --csv")
     met = {cause for run in collection.runs for cause in run.summary.failures}
     causes = [*_CAUSES, *sorted(met - set(_CAUSES))]
 
@@ -35,7 +40,7 @@ def write_csv(collection: Collection, path: Path) -> None:
             for run in collection.runs:
                 table.writerows(_rows(run, causes))
 
-    save(path, write)
+    save(Path(os.path.realpath(path)), write)  # a link stays one
 
 
 def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, Any]]:

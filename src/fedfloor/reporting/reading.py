@@ -119,20 +119,22 @@ def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, Any]]], problems: lis
 
 
 def _folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
-    """Run folders among the paths and directly below them."""
+    """Run folders among the paths and directly below them, each once."""
+    told: set[Path] = set()
     for path in paths:
         if not path.is_dir():
             problem = "is a file, not a run folder" if path.exists() else "does not exist"
             problems.append(f"{path}: {problem}. Name a run folder, or a folder of them")
             continue
         if _is_run(path):
+            told.add(path.resolve())
             yield path
             continue
         below = sorted(part for part in path.iterdir() if part.is_dir() and _is_run(part))
         if not below:
             what = "holds no run" if any(path.iterdir()) else "is empty"
             problems.append(f"{path}: {what}. Name a folder that `fedfloor run` or `fedfloor compare` has written")
-        yield from below
+        yield from (part for part in below if part.resolve() not in told)
 
 
 def _is_run(path: Path) -> bool:

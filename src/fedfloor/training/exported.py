@@ -34,8 +34,11 @@ class ScaledModel(nn.Module):
         return scores
 
 
-def load_exported(path: Path) -> ScaledModel:
-    """The network that an exported file describes, with its weights, on the CPU and ready to be applied."""
+def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
+    """The network that an exported file describes, with its weights, on the CPU and ready to be applied.
+
+    `own` allows the file to name the code that makes the network.
+    """
     try:
         with safe_open(path, "pt") as file:
             facts, weights = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -45,10 +48,17 @@ def load_exported(path: Path) -> ScaledModel:
         raise ModelError(f"{path}: cannot be read: {error}. It must be a file of safetensors") from None
     if "model" not in facts or "mean" not in facts:
         raise ModelError(f"{path}: says nothing of its network. `fedfloor evaluate RUN --export FILE` writes what does")
+    if ":" in facts["model"] and not own:
+        problem = f"names code that makes its network, {facts['model']}"
+        raise ModelError(f"{path}: {problem}. If you trust the file, say so: load_model(path, own=True)")
     try:
         known = {key: json.loads(facts[key]) for key in ("width", "batch_norm", "head", "classes", "input")}
         settings = Model(name=facts["model"], **known)
         mean, deviation = (torch.tensor(json.loads(facts[key]), dtype=torch.float32) for key in ("mean", "deviation"))
+        if not len(mean) == len(deviation) == settings.input[0]:
+            raise ValueError(f"mean and deviation must be {settings.input[0]} numbers, one per channel")
+        if not (mean.isfinite().all() and deviation.isfinite().all() and (deviation > 0).all()):
+            raise ValueError("mean and deviation must be finite, deviation > 0")
         network = build_model(settings)
         network.load_state_dict(weights)
         return ScaledModel(network, mean, deviation, settings).eval()

@@ -70,4 +70,5 @@ def _saved(figure: "Figure", path: Path, **options: Any) -> Path:
 def _short(label: str) -> str:
     """A label as a legend has room for it."""
     plain = label.replace(",solver=exact", "").replace(",solver=", ", ").replace(":v=", ", V = ").replace("_", " ")
-    return plain if len(plain) <= _LETTERS else plain[: _LETTERS - 1] + "…"
+    short = plain if len(plain) <= _LETTERS else plain[: _LETTERS - 1] + "…"
+    return short.replace("$", r"\$")  # no formula
