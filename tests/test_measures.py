@@ -16,8 +16,10 @@ from fedfloor.participation import participation_rates
 from fedfloor.reporting import measures
 from fedfloor.reporting.arrays import RunArrays, SeriesArrays, lay_out_run
 from fedfloor.reporting.reading import Collection, ReadRun, Series, collect
+from fedfloor.reporting.statistics import final_accuracy
 from fedfloor.summary import summarise
 from tests.conftest import small_table
+from tests.reports import made_up
 
 POLICIES = ["round_robin", "ddsra:v=1", "random"]
 Record = dict[str, Any]
@@ -324,3 +326,13 @@ def test_a_single_round_is_enough(real: ReadRun) -> None:
     assert measures.delay_over_rounds(series).x.tolist() == [1]
     assert measures.participation(series).achieved.shape == (2,)
     assert measures.timeline(run, 0).round == 1
+
+
+def test_lines_of_long_runs_show_what_the_final_accuracy_is_a_mean_of() -> None:
+    values = [0.1] * 20 + [0.2, 0.4, 0.6, 0.8] + [0.5] * 6
+    run = made_up("random", rounds=30, accuracies=values)
+    curve = measures.accuracy_over_rounds(SeriesArrays("one", (lay_out_run(run),)))
+    assert curve is not None
+    assert curve.mean[0] == pytest.approx(0.1)
+    assert curve.mean[22] == pytest.approx((0.2 + 0.4 + 0.6) / 3)
+    assert curve.mean[-1] == pytest.approx(final_accuracy(run))

@@ -141,7 +141,7 @@ def _accuracy(laid_out: Sequence[SeriesArrays], looks: Sequence[Style], band: st
             Card(
                 "accuracy-rounds",
                 "Accuracy against rounds",
-                "Test accuracy after each round; higher is better." + band,
+                "Test accuracy; higher is better. In long runs a point is the mean of up to five evaluations." + band,
                 plots.accuracy_figure(by_round, looks, over_time=False),
                 missing,
             ),

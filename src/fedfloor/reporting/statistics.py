@@ -3,6 +3,7 @@
 __all__ = [
     "AVERAGED",
     "Interval",
+    "averaged",
     "final_accuracy",
     "interval",
     "last_accuracy",
@@ -92,6 +93,14 @@ def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
     )
 
 
+def averaged(evaluations: int) -> int:
+    """Over how many of them accuracy is averaged: the last tenth, at most five and at least one.
+
+    More of a short run would be what it was when it had hardly begun.
+    """
+    return max(1, min(AVERAGED, evaluations // 10))
+
+
 def smoothed_accuracy(run: ReadRun) -> list[tuple[int, float]]:
     """Rounds at which the model was tested, and the mean of that evaluation and the four before it."""
     rounds, values = run.accuracy
@@ -101,12 +110,9 @@ def smoothed_accuracy(run: ReadRun) -> list[tuple[int, float]]:
 
 
 def final_accuracy(run: ReadRun) -> float | None:
-    """Mean of the last tenth of the evaluations, at most five and at least one; None without training.
-
-    More of a short run would be what it was when it had hardly begun.
-    """
+    """Mean of the last evaluations, as many as `averaged` says; None without training."""
     values = run.accuracy[1]
-    return float(np.mean(values[-max(1, min(AVERAGED, len(values) // 10)) :])) if values else None
+    return float(np.mean(values[-averaged(len(values)) :])) if values else None
 
 
 def last_accuracy(run: ReadRun) -> float | None:

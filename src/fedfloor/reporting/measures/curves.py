@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fedfloor.reporting.arrays import RunArrays, SeriesArrays
 from fedfloor.reporting.measures.seeds import mean_known
+from fedfloor.reporting.statistics import averaged
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -73,8 +74,13 @@ def delay_over_rounds(series: SeriesArrays) -> Curve:
 
 
 def _tested(run: RunArrays, x: Floats) -> tuple[Floats, Floats]:
+    """Where a run was tested, and the mean of that evaluation and those before it, as a final accuracy is one."""
     known = np.isfinite(run.accuracy) & np.isfinite(x)
-    return x[known], run.accuracy[known]
+    values = run.accuracy[known]
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    end = np.arange(1, values.size + 1)
+    begin = np.maximum(0, end - averaged(values.size))
+    return x[known], (total[end] - total[begin]) / (end - begin)
 
 
 def _band(x: Floats, values: Floats) -> Curve:

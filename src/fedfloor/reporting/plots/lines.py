@@ -45,6 +45,7 @@ def _lines(
     ]
     few = max((curve.x.size for curve in curves if curve is not None), default=0) <= _MARKED
     thinned = ""
+    shade = 0.16 * min(1.0, 3 / len(looks))  # many bands on top of each other hide the lines
     for index, (curve, look) in enumerate(zip(curves, looks, strict=True)):
         if curve is None:
             continue
@@ -61,7 +62,7 @@ def _lines(
             edge: Trace = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "meta": {"s": index}}
             edge |= {"line": {"width": 0, "color": look.colour, "shape": shape}, "showlegend": False}
             data.append({**edge, "y": low})
-            data.append({**edge, "y": high, "fill": "tonexty", "fillcolor": _clear(look.colour, 0.16)})
+            data.append({**edge, "y": high, "fill": "tonexty", "fillcolor": _clear(look.colour, shade)})
         spans = f"{shown[0]} ({shown[1]} to {shown[2]}, %{{customdata[2]}} runs)" if several else shown[0]
         data.append(
             {
