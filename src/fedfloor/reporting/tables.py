@@ -12,6 +12,7 @@ from fedfloor.errors import FedfloorError, advice_for
 from fedfloor.reporting.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
 from fedfloor.reporting.claims import claims
 from fedfloor.reporting.policies import spec_of
+from fedfloor.reporting.reaching import reaching
 from fedfloor.reporting.reading import Collection, ReadRun, Series
 from fedfloor.reporting.statistics import (
     AVERAGED,
@@ -28,6 +29,7 @@ def tables(collection: Collection) -> tuple[Table, ...]:
     """All tables there are figures for, in the order of the page."""
     found = (
         headline(collection),
+        reaching(collection),
         claims(collection),
         against(collection),
         solver_gain(collection),

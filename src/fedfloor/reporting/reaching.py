@@ -1,0 +1,59 @@
+"""How long policies take to an accuracy that all of them reach: what short rounds and good floors come to together."""
+
+__all__ = ["reaching"]
+
+import math
+
+import numpy as np
+
+from fedfloor.reporting.cells import Table, change, duration, percentage, with_interval
+from fedfloor.reporting.reading import Collection, ReadRun
+from fedfloor.reporting.statistics import averaged, final_accuracy, interval, matched, reference_of
+
+_SHARE = 0.95  #: of the least final accuracy
+
+
+def reaching(collection: Collection) -> Table | None:
+    """Rounds and simulated time of every series to the level of each seed; None unless several series were tested."""
+    groups = [runs for runs in matched(*collection.series, whole=True) if all(run.accuracy[1] for run in runs)]
+    if len(collection.series) < 2 or not groups:
+        return None
+    levels = [_SHARE * min(final for run in runs if (final := final_accuracy(run)) is not None) for runs in groups]
+    reached = [[_first(run, level) for run in runs] for runs, level in zip(groups, levels, strict=True)]
+    base = collection.series.index(reference_of(collection))
+    seeds = ", ".join(str(runs[0].scenario.seed) for runs in groups)
+    rows = []
+    for at, series in enumerate(collection.series):
+        times = [_clock(runs[at], seed[at]) for runs, seed in zip(groups, reached, strict=True)]
+        others = [_clock(runs[base], seed[base]) for runs, seed in zip(groups, reached, strict=True)]
+        ratios = [100.0 * (ours / other - 1.0) for ours, other in zip(times, others, strict=True)]
+        rounds = interval([float(seed[at]) for seed in reached])
+        less = "" if at == base else change(interval(ratios), " %")
+        rows.append((series.label, seeds, with_interval(rounds, digits=3), duration(interval(times)), less))
+    reference = collection.series[base].label
+    note = (
+        f"The level is {100 * _SHARE:.0f} % of the least final accuracy among a seed's runs, here "
+        f"{_from_to(levels)}; accuracy is averaged as the final one is. The last column is that policy's time "
+        f"against {reference}: mean [paired 95 % t-interval]."
+    )
+    columns = ("policy", "seeds", "rounds", "simulated time", f"against {reference}")
+    return Table("time to an accuracy that all reach", columns, tuple(rows), note)
+
+
+def _first(run: ReadRun, level: float) -> int:
+    """The first round after which the averaged accuracy is there; the last one's is, as it is the final accuracy."""
+    rounds, values = run.accuracy
+    width = averaged(len(values))
+    means = (float(np.mean(values[max(0, end - width) : end])) for end in range(1, len(values) + 1))
+    return next(at for at, mean in zip(rounds, means, strict=True) if mean >= level)
+
+
+def _clock(run: ReadRun, rounds: int) -> float:
+    clock = run.records[rounds - 1]["clock_s"]
+    return math.inf if clock is None else float(clock)
+
+
+def _from_to(levels: list[float]) -> str:
+    """Shares as percent, one or from the least to the greatest."""
+    least, most = percentage(min(levels)), percentage(max(levels))
+    return least if least == most else f"{least} to {most}"
