@@ -98,6 +98,7 @@ def test_a_comparison_killed_in_the_middle_loses_at_most_the_rounds_since_the_la
         assert_equal_runs(folder / run, whole / run)
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: Path) -> None:
     killed: list[int] = []
     told: list[int] = []
@@ -180,6 +181,7 @@ def test_a_folder_of_another_scenario_is_refused_before_anything_runs(whole: Pat
         comparison(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "longer"
     shutil.copytree(whole, folder)

@@ -57,7 +57,7 @@ def test_exact_products_equal_torch_on_every_layer(head: str) -> None:
     assert len(ours) == (9 if head == "linear" else 11)
 
 
-@pytest.mark.parametrize("batch", [1, 50, 100])
+@pytest.mark.parametrize("batch", [1, 50, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("head", VGG)
 def test_exact_memory_is_near_the_allocators_peak(head: str, batch: int) -> None:
     costs = layer_costs(layers_of(VGG[head]), "exact")
