@@ -73,7 +73,7 @@ def test_all_tables_are_printed_and_nothing_is_cut(
     monkeypatch.setattr(terminal.OUT, "width", width)
     printed.print_report(report)
     text = capsys.readouterr().out
-    assert len(report.tables) == 5
+    assert len(report.tables) == 6
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     words = set(text.replace(";", " ").split())
