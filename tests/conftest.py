@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import tomli_w
 
+import fedfloor
 from fedfloor.scenario.reading import preset_names
 
 Table = dict[str, Any]
@@ -62,8 +63,14 @@ def write(tmp_path: Path) -> Callable[[Table], Path]:
     return to_file
 
 
+@pytest.fixture(scope="session")
+def compiled_solver() -> None:
+    """The solver is on disk, so that no command has to say that it compiles it."""
+    fedfloor.simulate("quick", rounds=1)
+
+
 @pytest.fixture
-def fedfloor_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def fedfloor_command(tmp_path: Path, compiled_solver: None) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command line in a folder of its own."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:

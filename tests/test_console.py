@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fedfloor.console import datasets, results, terminal, watching
 from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
-from fedfloor.scheduling.solver.compiling import is_compiled
+from fedfloor.scheduling.solver import compiling
 
 
 @pytest.fixture
@@ -196,20 +196,17 @@ def test_a_partition_that_is_unknown_points_to_own_data(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_cache_counts_only_for_the_source_it_was_made_from(tmp_path: Path) -> None:
-    source, cache = tmp_path / "mine.py", tmp_path / "cache"
-    source.write_text("def plan():\n    return 0\n")
+def test_what_has_been_compiled_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text("def plan():\n    return 0\n\ndef other():\n    return 1\n")
+    later = time.time() + 60  # as from a machine whose clock is ahead
+    os.utime(source, (later, later))
     names: dict[str, Any] = {}
     exec(compile(source.read_text(), str(source), "exec"), names)
-    function = SimpleNamespace(stats=SimpleNamespace(cache_path=str(cache)), py_func=names["plan"])
-    assert not is_compiled(function)  # another checkout has a folder of its own
-    cache.mkdir()
-    (cache / "mine.other-1.py311.nbi").touch()
-    assert not is_compiled(function)
-    (cache / "mine.plan-1.py311.nbi").touch()
-    assert is_compiled(function)
-    later = time.time() + 60
-    os.utime(source, (later, later))
-    assert not is_compiled(function)
-    function.stats.cache_path = None
-    assert not is_compiled(function)
+    monkeypatch.setattr(compiling, "_FOLDER", "")
+    assert not compiling.is_compiled(compiling.compiled(names["plan"]))  # nowhere to keep it
+    monkeypatch.setattr(compiling, "_FOLDER", str(tmp_path / "cache"))
+    compiling.compiled(names["other"])()
+    assert not compiling.is_compiled(compiling.compiled(names["plan"]))
+    compiling.compiled(names["plan"])()
+    assert compiling.is_compiled(compiling.compiled(names["plan"]))

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedfloor.errors import MissingExtraError, RunLogError, ScenarioError, SnapshotError
 from fedfloor.loggers import logging_to
-from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot
+from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot, policy_for
 from fedfloor.preparing import Prepared, check_engine, load, prepare, resolve, run_folders
 from fedfloor.rounds import run_rounds
 from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, round_record
@@ -290,7 +290,8 @@ def plan(
     >>> fedfloor.plan(folder + "/run", round=2)["optimality_gap"]
     0.0
     """
-    return answer(round_to_plan(snapshot, round), policy, solver)
+    wanted = round_to_plan(snapshot, round)
+    return answer(wanted, *policy_for(wanted, policy, solver))
 
 
 def round_to_plan(source: str | Path | dict[str, Any], index: int | None) -> RoundToPlan:

@@ -1,6 +1,6 @@
 """One round decided: from a snapshot or a logged round to the answer of `fedfloor plan`."""
 
-__all__ = ["RoundToPlan", "answer", "export_snapshot", "from_run", "of_snapshot"]
+__all__ = ["RoundToPlan", "answer", "export_snapshot", "from_run", "of_snapshot", "policy_for"]
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ from fedfloor.scheduling.ddsra import Ddsra
 from fedfloor.scheduling.figures import figures
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
 from fedfloor.scheduling.snapshot import Snapshot, snapshot_of, state_of
-from fedfloor.scheduling.state import RoundState
+from fedfloor.scheduling.state import RoundState, Scheduler
 from fedfloor.simulation import SimulatedPlant, simulated_outcome
 
 Floats = npt.NDArray[np.float64]
@@ -141,10 +141,25 @@ def _logged_gateways(record: Mapping[str, Any], place: str, index: int, scenario
     raise RunLogError(f"{place}: {problem}. The log was changed; run again")
 
 
-def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = None) -> dict[str, Any]:
-    """Decide the round; `policy` and `solver` go before what the round says."""
-    spec = _spec(wanted, policy, solver)
-    spec, scheduler = make_policy(spec)
+def policy_for(wanted: RoundToPlan, policy: str | None, solver: str | None) -> tuple[PolicySpec, Scheduler]:
+    """The policy to plan with: what is asked for, completed by what the round says."""
+    if policy is not None and not isinstance(policy, str):
+        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
+    spec = parse_policy(policy) if policy is not None else wanted.policy
+    settings = dict(spec.settings)
+    if spec.name == "ddsra" and "v" not in settings:
+        settings["v"] = wanted.tradeoff_v
+    if solver is not None:
+        if policy is not None and "solver" in settings:
+            raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
+        if spec.name != "ddsra":
+            raise PolicyError(f"--solver {solver}: only ddsra has a solver, got policy '{spec}'. Leave it out")
+        settings["solver"] = solver
+    return make_policy(PolicySpec(spec.name, tuple(settings.items())))
+
+
+def answer(wanted: RoundToPlan, spec: PolicySpec, scheduler: Scheduler) -> dict[str, Any]:
+    """Decide the round with the policy that `policy_for` has made."""
     state, tradeoff = wanted.state, wanted.tradeoff_v
     reasons: tuple[str | None, ...] | None = None
     gap: float | None = None
@@ -199,23 +214,6 @@ def answer(wanted: RoundToPlan, policy: str | None = None, solver: str | None = 
             for m, name in enumerate(state.plant.gateways.names)
         ],
     }
-
-
-def _spec(wanted: RoundToPlan, policy: str | None, solver: str | None) -> PolicySpec:
-    """The policy to plan with: what is asked for, completed by what the round says."""
-    if policy is not None and not isinstance(policy, str):
-        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
-    spec = parse_policy(policy) if policy is not None else wanted.policy
-    settings = dict(spec.settings)
-    if spec.name == "ddsra" and "v" not in settings:
-        settings["v"] = wanted.tradeoff_v
-    if solver is not None:
-        if policy is not None and "solver" in settings:
-            raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
-        if spec.name != "ddsra":
-            raise PolicyError(f"--solver {solver}: only ddsra has a solver, got policy '{spec}'. Leave it out")
-        settings["solver"] = solver
-    return PolicySpec(spec.name, tuple(settings.items()))
 
 
 def export_snapshot(wanted: RoundToPlan, path: Path) -> None:

@@ -84,11 +84,12 @@ def plan(
     """
     from fedfloor.api import round_to_plan
     from fedfloor.console import print_json, print_plan, working
-    from fedfloor.planning import answer, export_snapshot
+    from fedfloor.planning import answer, export_snapshot, policy_for
 
     wanted = round_to_plan(source, index)
-    with working(first_time(str(wanted.policy) if policy is None else policy)):
-        decided = answer(wanted, policy, solver)
+    spec, scheduler = policy_for(wanted, policy, solver)
+    with working(first_time(str(spec))):
+        decided = answer(wanted, spec, scheduler)
     if export is not None:
         export_snapshot(wanted, export)
     print_json(decided) if form is Format.JSON else print_plan(decided)

@@ -1,7 +1,7 @@
 """How numeric loops are compiled: once for each state of these sources, then kept on disk for later processes.
 
 Numba stamps cached code with the file of the cached function alone, so a change in a function it calls would go
-unnoticed. The cache folder therefore carries a digest of all files beside this one.
+unnoticed. The cache folder therefore carries a digest of all files beside this one, and of Numba's version.
 """
 
 __all__ = ["compiled", "compiled_parallel", "is_compiled"]
@@ -21,9 +21,10 @@ _CONFIG: Any = numba.config
 
 
 def _cache_folder() -> str:
-    """A folder for this state of the sources: in NUMBA_CACHE_DIR, the user's cache, or where temporary files go."""
+    """A folder for these sources and this compiler: in NUMBA_CACHE_DIR, the user's cache, or with temporary files."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    parts = [numba.__version__.encode(), *(path.read_bytes() for path in sources)]
+    digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     home = os.environ.get("XDG_CACHE_HOME") or (f"{os.environ['HOME']}/.cache" if os.environ.get("HOME") else "")
     for base in (_CONFIG.CACHE_DIR, home, tempfile.gettempdir()):
         folder = Path(base) / "fedfloor" / f"solver-{digest}" if base else None
@@ -41,18 +42,9 @@ _FOLDER = _cache_folder()
 
 
 def is_compiled(function: Any) -> bool:
-    """Whether an earlier process has compiled a function of these sources, from this very checkout.
-
-    Numba keeps what it compiles by the path of the source file, and throws it away when that file is newer.
-    """
+    """Whether an earlier process has compiled a function of these sources, from this very checkout."""
     cache, source = function.stats.cache_path, Path(function.py_func.__code__.co_filename)
-    if not cache:
-        return False
-    kept = Path(cache).glob(f"{source.stem}.{function.py_func.__name__}-*.nbi")
-    try:
-        return any(entry.stat().st_mtime >= source.stat().st_mtime for entry in kept)
-    except OSError:
-        return False
+    return cache is not None and any(Path(cache).glob(f"{source.stem}.{function.py_func.__name__}-*.nbi"))
 
 
 def compiled(function: Function) -> Function:
