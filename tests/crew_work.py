@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedfloor.errors import PolicyError
-from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.scheduling.state import IDLE, Decision, RoundState
 
 Tell = Callable[[Any], None]
 
@@ -43,6 +45,16 @@ def linger(tell: Tell, note: Path) -> None:
     note.write_text(f"{os.getpid()} {tempfile.mkdtemp()}")
     tell("begun")
     time.sleep(60)
+
+
+@dataclass(frozen=True, slots=True)
+class Dies:
+    """A policy whose process is lost in the fourth round, whenever it gets there."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        if state.index == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Decision(channel=np.full(state.gain_up.shape[0], IDLE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,10 @@ def test_a_run_goes_on_from_its_checkpoint_and_its_log_up_to_there(tmp_path: Pat
     kept = kept_of(filled(tmp_path / "run"))
     assert kept.files["rounds.jsonl"] == b'{"round": 0}\n{"round": 1}\n'
     mirror = kept.unpack(tmp_path / "elsewhere")
+    assert mirror.changes() == ()
     with (tmp_path / "elsewhere" / "rounds.jsonl").open("ab") as log:
         log.write(b'{"round": 2, "again": true}\n')
-    write_changes(tmp_path / "run", mirror.changes())
+    assert not write_changes(tmp_path / "run", mirror.changes()), "no new checkpoint has come"
     lines = (tmp_path / "run" / "rounds.jsonl").read_bytes().splitlines()
     assert lines == [b'{"round": 0}', b'{"round": 1}', b'{"round": 2, "again": true}']
 

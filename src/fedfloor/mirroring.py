@@ -10,10 +10,10 @@ from pathlib import Path
 
 from fedfloor.durable import write_whole
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.runlog import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, TIMINGS
+from fedfloor.runlog import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, STATE, TIMINGS
 
 #: what a run can go on from; written after everything that it names
-_STATE = f"{CHECKPOINT}/state.json"
+_STATE = f"{CHECKPOINT}/{STATE}"
 _LOGS = (ROUNDS, TIMINGS)
 #: file, where the bytes go, the bytes
 Changes = tuple[tuple[str, int, bytes], ...]
@@ -24,30 +24,34 @@ class Mirror:
     """What of a run folder was told already."""
 
     folder: Path
-    told: dict[str, int] = field(default_factory=dict)  #: bytes of logs
+    _logged: dict[str, int] = field(default_factory=dict)  #: bytes of logs
     _seen: dict[str, bytes] = field(default_factory=dict)  #: small files
 
     def changes(self) -> Changes:
-        """What is new since the last call; the state of a checkpoint comes after the weights that it names."""
-        found = []
-        for name in (SCENARIO, HOLDING, BOUNDS):
-            content = _bytes(self.folder / name)
-            if content is not None and content != self._seen.get(name):
-                self._seen[name] = content
-                found.append((name, 0, content))
+        """What is new since the last call.
+
+        The state of a checkpoint comes after the weights that it names, the bounds after all that they sum up.
+        """
+        found = [*self._whole(SCENARIO), *self._whole(HOLDING)]
         for name in _LOGS:
             with (self.folder / name).open("rb") as file:
-                begin = file.seek(self.told.get(name, 0))
+                begin = file.seek(self._logged.get(name, 0))
                 content = file.read()
             if content:
                 found.append((name, begin, content))
-                self.told[name] = begin + len(content)
-        state = _bytes(self.folder / _STATE)
-        if state is not None and state != self._seen.get(_STATE):
-            self._seen[_STATE] = state
+                self._logged[name] = begin + len(content)
+        for name, _, state in self._whole(_STATE):
             weights = f"{CHECKPOINT}/{json.loads(state)['weights']}"
-            found += [(weights, 0, (self.folder / weights).read_bytes()), (_STATE, 0, state)]
-        return tuple(found)
+            found += [(weights, 0, (self.folder / weights).read_bytes()), (name, 0, state)]
+        return (*found, *self._whole(BOUNDS))
+
+    def _whole(self, name: str) -> Changes:
+        """A small file, if it is new."""
+        content = _bytes(self.folder / name)
+        if content is None or content == self._seen.get(name):
+            return ()
+        self._seen[name] = content
+        return ((name, 0, content),)
 
 
 def write_changes(folder: Path, changes: Changes) -> bool:
@@ -89,7 +93,7 @@ class Kept:
         for name, content in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
-        return Mirror(folder, {name: len(self.files[name]) for name in _LOGS if name in self.files})
+        return Mirror(folder, {name: len(self.files[name]) for name in _LOGS if name in self.files}, dict(self.files))
 
 
 def kept_of(folder: Path) -> Kept:
