@@ -31,6 +31,13 @@ def test_every_seed_has_its_own_level() -> None:
     assert "19.0 % to 38.0 %" in table.note
 
 
+def test_a_policy_that_was_only_simulated_is_left_out() -> None:
+    runs = [made_up(name, accuracies=[0.2, 0.4]) for name in ("ddsra", "random")]
+    table = reaching(gathered(*runs, made_up("round_robin")))
+    assert table is not None
+    assert [row[0] for row in table.rows] == ["ddsra", "random"]
+
+
 def test_there_is_nothing_to_reach_alone_without_tests_or_without_a_shared_seed() -> None:
     assert reaching(gathered(made_up("random", accuracies=[0.2]))) is None
     assert reaching(gathered(made_up("random", accuracies=[0.2]), made_up("round_robin"))) is None

@@ -14,29 +14,32 @@ _SHARE = 0.95  #: of the least final accuracy
 
 
 def reaching(collection: Collection) -> Table | None:
-    """Rounds and simulated time of every series to the level of each seed; None unless several series were tested."""
-    groups = [runs for runs in matched(*collection.series, whole=True) if all(run.accuracy[1] for run in runs)]
-    if len(collection.series) < 2 or not groups:
+    """Rounds and simulated time of every tested series to the level of each seed; None without two to compare."""
+    tested = [series for series in collection.series if any(run.accuracy[1] for run in series.runs)]
+    against = reference_of(collection)
+    if len(tested) < 2 or against not in tested:
+        return None
+    groups = [runs for runs in matched(*tested, whole=True) if all(run.accuracy[1] for run in runs)]
+    if not groups:
         return None
     levels = [_SHARE * min(final for run in runs if (final := final_accuracy(run)) is not None) for runs in groups]
     reached = [[_first(run, level) for run in runs] for runs, level in zip(groups, levels, strict=True)]
-    base = collection.series.index(reference_of(collection))
+    base = tested.index(against)
     seeds = ", ".join(str(runs[0].scenario.seed) for runs in groups)
     rows = []
-    for at, series in enumerate(collection.series):
+    for at, series in enumerate(tested):
         times = [_clock(runs[at], seed[at]) for runs, seed in zip(groups, reached, strict=True)]
         others = [_clock(runs[base], seed[base]) for runs, seed in zip(groups, reached, strict=True)]
         ratios = [100.0 * (ours / other - 1.0) for ours, other in zip(times, others, strict=True)]
         rounds = interval([float(seed[at]) for seed in reached])
         less = "" if at == base else change(interval(ratios), " %")
         rows.append((series.label, seeds, with_interval(rounds, digits=3), duration(interval(times)), less))
-    reference = collection.series[base].label
     note = (
         f"The level is {100 * _SHARE:.0f} % of the least final accuracy among a seed's runs, here "
         f"{_from_to(levels)}; accuracy is averaged as the final one is. The last column is that policy's time "
-        f"against {reference}: mean [paired 95 % t-interval]."
+        f"against {against.label}: mean [paired 95 % t-interval]."
     )
-    columns = ("policy", "seeds", "rounds", "simulated time", f"against {reference}")
+    columns = ("policy", "seeds", "rounds", "simulated time", f"against {against.label}")
     return Table("time to an accuracy that all reach", columns, tuple(rows), note)
 
 
