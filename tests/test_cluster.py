@@ -10,7 +10,7 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import ScenarioError
-from tests.test_running import SMALL, assert_equal_runs, small_run
+from tests.runs import SMALL, assert_equal_runs, small_run
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'fedfloor[ray]'")
 

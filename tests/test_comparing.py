@@ -18,7 +18,7 @@ from fedfloor.comparing import Cell, Watch
 from fedfloor.durable import lock
 from fedfloor.errors import PolicyError, RunLogError, ScenarioError
 from fedfloor.runlog import checkpoint_round
-from tests.test_running import SMALL, assert_equal_runs, small_run
+from tests.runs import SMALL, assert_equal_runs, small_run
 
 POLICIES = ["ddsra:v=1", "random"]
 
@@ -119,6 +119,22 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: 
     assert not done.failed
     for run in ("quick-ddsra-v1-exact-7", "quick-random-7"):
         assert_equal_runs(tmp_path / "again" / run, whole / run)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_lost_without_a_new_checkpoint_is_given_up(tmp_path: Path) -> None:
+    trouble: list[str] = []
+    done = fedfloor.compare(
+        "quick",
+        ["tests.crew_work:Dies"],
+        seeds=1,
+        overrides=SMALL,
+        out=tmp_path,
+        watch=Watch(on_trouble=lambda cell, problem: trouble.append(problem)),
+    )
+    assert len(trouble) == 3
+    assert checkpoint_round(done.runs[0]) == 2
+    assert "SIGKILL" in str(done.failed[done.runs[0].name])
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from fedfloor.api import evaluate
 from fedfloor.errors import FailedRunError, ModelError, RunLogError
 from fedfloor.scenario.model import Model
 from fedfloor.training.models import build_model
-from tests.test_running import own_data, small_run
+from tests.runs import small_run
+from tests.test_running import own_data
 
 BRIGHTER = [0.0]  #: added to every pixel of the data below
 

@@ -12,7 +12,7 @@ import pytest
 import fedfloor
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError
 from fedfloor.loggers import LOGGERS, RUN_ID, open_loggers, scalars
-from tests.test_running import SMALL, small_run
+from tests.runs import SMALL, small_run
 
 Curves = dict[str, list[tuple[int, float]]]
 

@@ -10,7 +10,7 @@ import torch
 from fedfloor.api import evaluate
 from fedfloor.errors import ModelError
 from fedfloor.training.work import is_short_of_memory
-from tests.test_running import small_run
+from tests.runs import small_run
 
 OWN = r"networks\.py, line \d+\)"
 
