@@ -1,8 +1,11 @@
 """Ray: the same logs and weights as on this machine, whatever is killed; on a real cluster of two nodes."""
 
 import os
+import re
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +17,8 @@ from tests.runs import SMALL, assert_equal_runs, small_run
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'fedfloor[ray]'")
 
-#: ray warns of its own; one process has the cluster
+#: ray warns of its own
 pytestmark = pytest.mark.filterwarnings("ignore")
-RAY = [sys.executable, "-m", "ray.scripts.scripts"]
-QUIET = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,8 @@ def test_a_worker_killed_in_the_middle_of_a_run_is_replaced(address: str, tmp_pa
             killed.append(found[0])
             os.kill(found[0], signal.SIGKILL)
 
-    small_run(tmp_path / "there", workers=2, engine="ray", ray_address=address, on_event=kill_one)
+    more_than_cores = 9
+    small_run(tmp_path / "there", workers=more_than_cores, engine="ray", ray_address=address, on_event=kill_one)
     assert killed
     small_run(tmp_path / "here")
     assert_equal_runs(tmp_path / "here", tmp_path / "there")
@@ -93,6 +95,34 @@ def test_a_comparison_on_a_cluster_is_the_same_and_survives_a_kill(address: str,
     for policy in ("random", "round_robin"):
         small_run(tmp_path / policy, policy=policy)
         assert_equal_runs(tmp_path / policy, tmp_path / "there" / f"quick-{policy}-7")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("run", r"a training process of the cluster was lost.*\. Go on with --resume"),
+        ("compare", r"the Ray cluster was lost: .*\. The same command again goes on"),
+    ],
+)
+def test_a_cluster_that_is_lost_ends_the_command_with_a_sentence(command: str, expected: str, tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    head = cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=200_000_000)
+    asked = [sys.executable, "-m", "fedfloor", command, "quick", "--policy", "random", "--rounds", "60", "--out", "run"]
+    asked += ["--set", "training.checkpoint_every=2", "--set", "participation.rates=uniform", "--engine", "ray"]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen([*asked, "--ray-address", cluster.address], cwd=tmp_path, stderr=said)
+        for _ in range(1000):
+            if list(tmp_path.glob("run/**/checkpoint/state.json")):
+                break
+            time.sleep(0.1)
+        cluster.remove_node(head, allow_graceful=False)
+        assert process.wait(120) == 1
+    last = (tmp_path / "said").read_text().strip().splitlines()[-1]
+    assert re.match(f"error: {expected}", last), last
+    assert list(tmp_path.glob("run/**/checkpoint/state.json")), "what there was is kept"
 
 
 def test_an_address_where_no_cluster_answers_is_named(tmp_path: Path) -> None:

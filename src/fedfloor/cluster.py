@@ -54,8 +54,7 @@ def connected(address: str | None = None) -> Iterator[None]:
         else:
             ray.init(address=address, **common)
     except Exception as error:  # it also raises plain ones
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise _unanswered(address or "local", reason) from None
+        raise _unanswered(address or "local", _reason(error)) from None
     try:
         yield
     finally:
@@ -78,6 +77,11 @@ def _see_that_it_answers(address: str | None) -> None:
 def _unanswered(address: str, reason: str) -> ScenarioError:
     problem = f"--ray-address {address}: no cluster answers: {reason}"
     return ScenarioError(f"{problem}. Start one with `ray start --head`, or leave the address out")
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says first."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
 
 
 def _cores() -> int:
@@ -151,7 +155,7 @@ def _answer(reference: Any) -> tuple[Any, Vector]:
     try:
         answer, vectors, failure = ray.get(reference)
     except RayActorError as lost:
-        problem = f"a training process of the cluster was lost again and again: {str(lost).splitlines()[0]}"
+        problem = f"a training process of the cluster was lost again and again: {_reason(lost)}"
         raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
     if failure is not None:
         raise unpacked_failure(failure)
@@ -195,7 +199,7 @@ class RayCrew:
         try:
             return self._news()
         except RayError as error:
-            problem = f"the Ray cluster was lost: {str(error).splitlines()[0]}"
+            problem = f"the Ray cluster was lost: {_reason(error)}"
             raise FailedRunError(f"{problem}. The same command again goes on") from None
 
     def _news(self) -> list[News]:
@@ -243,5 +247,5 @@ def _failure(reference: Any) -> BaseException | None:
     except RayTaskError as error:
         return error.cause if isinstance(error.cause, Exception) else FailedRunError(str(error))
     except RayError as error:
-        return LostError(f"the cluster lost it: {str(error).splitlines()[0]}")
+        return LostError(f"the cluster lost it: {_reason(error)}")
     return None
