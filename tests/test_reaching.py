@@ -38,6 +38,14 @@ def test_a_policy_that_was_only_simulated_is_left_out() -> None:
     assert [row[0] for row in table.rows] == ["ddsra", "random"]
 
 
+def test_a_seed_waits_for_all_of_its_runs() -> None:
+    runs = [made_up(name, seed, accuracies=[0.2, 0.4]) for name in ("ddsra", "random") for seed in (1, 2)]
+    going = made_up("random", 2, of=20, accuracies=[0.2, 0.4])
+    table = reaching(gathered(*runs[:3], going))
+    assert table is not None
+    assert [row[1] for row in table.rows] == ["1", "1"]
+
+
 def test_there_is_nothing_to_reach_alone_without_tests_or_without_a_shared_seed() -> None:
     assert reaching(gathered(made_up("random", accuracies=[0.2]))) is None
     assert reaching(gathered(made_up("random", accuracies=[0.2]), made_up("round_robin"))) is None

@@ -2,7 +2,7 @@
 
 Rounds to convergence are the first round whose mean over five evaluations reaches 95 % of round robin's final accuracy;
 gains of accuracy are percentage points; a claim holds when ours has the same sign and the paired 95 % interval over
-seeds excludes 0. Final accuracy is the mean of the last evaluations: see `statistics.AVERAGED` for how many and why.
+seeds excludes 0. Final accuracy is the mean of the last evaluations: see `statistics.averaged` for how many and why.
 """
 
 __all__ = ["CLAIMS", "Claim", "Unknown", "claims"]

@@ -14,12 +14,15 @@ _SHARE = 0.95  #: of the least final accuracy
 
 
 def reaching(collection: Collection) -> Table | None:
-    """Rounds and simulated time of every tested series to the level of each seed; None without two to compare."""
+    """Rounds and simulated time of every tested series to the level of each seed; None without two to compare.
+
+    A seed counts once all of its runs have ended: the level is what they come to, and who still goes may rise.
+    """
     tested = [series for series in collection.series if any(run.accuracy[1] for run in series.runs)]
     against = reference_of(collection)
     if len(tested) < 2 or against not in tested:
         return None
-    groups = [runs for runs in matched(*tested, whole=True) if all(run.accuracy[1] for run in runs)]
+    groups = [runs for runs in matched(*tested, whole=True) if all(run.ended and run.accuracy[1] for run in runs)]
     if not groups:
         return None
     levels = [_SHARE * min(final for run in runs if (final := final_accuracy(run)) is not None) for runs in groups]
