@@ -146,11 +146,14 @@ def observing(run: ReadRun, divergence: Sequence[float]) -> ReadRun:
     return run
 
 
-@pytest.mark.parametrize(("rising", "holds"), [(False, "yes"), (True, "no")])
-def test_rates_agree_where_floors_that_diverge_most_take_part_least(rising: bool, holds: str) -> None:
+@pytest.mark.parametrize(
+    ("rising", "limits", "holds"), [(False, "true", "yes"), (True, "true", "no"), (False, "false", "yes")]
+)
+def test_rates_agree_where_floors_that_diverge_most_take_part_least(rising: bool, limits: str, holds: str) -> None:
     floors = len(made_up("random", rounds=1).scenario.floors)
     divergence = [1.0 + m if rising else 1.0 / (1 + m) for m in range(floors)]
-    runs = [observing(made_up("random", seed, rounds=2), divergence) for seed in (1, 2)]
+    limited = [f"limits={limits}"]
+    runs = [observing(made_up("random", seed, rounds=2, overrides=limited), divergence) for seed in (1, 2)]
     found = answers(gathered(*runs))["derived participation rates agree with observed ones (rank correlation)"]
     assert found[1].startswith("-" if rising else "+")
     assert found[4] == holds

@@ -59,7 +59,7 @@ class Claim:
     measure: Measure
     unit: str = ""
     digits: int = 1
-    limits: bool = True  #: False: compared with energy and memory unlimited
+    limits: bool | None = True  #: False: compared with energy and memory unlimited; None: either way
 
 
 def _percent_longer(ours: ReadRun, other: ReadRun) -> float | Unknown:
@@ -139,7 +139,7 @@ _POINTS: dict[str, Any] = {"sign": 1, "measure": _more_accuracy, "unit": " point
 CLAIMS: tuple[Claim, ...] = (
     *_both(
         "derived participation rates agree with observed ones (rank correlation)", "Fig. 2", "fig:11",
-        (), ("agree", "agree"), sign=1, measure=_rank_of_rates, digits=2,
+        (), ("agree", "agree"), sign=1, measure=_rank_of_rates, digits=2, limits=None,
     ),
     *_both(
         "the rate policy converges in fewer rounds than random", "Fig. 3", "fig:12",
@@ -218,14 +218,14 @@ def _rows(claim: Claim, series: Sequence[Series]) -> list[tuple[str, ...]]:
     found = _candidates(claim, series)
     if not found:
         needs = ", ".join(claim.policies) or "participation.observe_every"
-        without = "" if claim.limits else " with limits=false"
+        without = " with limits=false" if claim.limits is False else ""
         return [(*head, "", "", f"needs {needs}{without}", "not run")]
     return [(*head, *_answer(claim, chosen)) for chosen in found]
 
 
 def _candidates(claim: Claim, series: Sequence[Series]) -> list[tuple[Series, ...]]:
     """Series that stand for the claim's policies, all of one variant: the first that has them, for each solver."""
-    fitting = [part for part in series if part.runs[0].scenario.limits == claim.limits]
+    fitting = [part for part in series if claim.limits in (None, part.runs[0].scenario.limits)]
     if not claim.policies:
         seen: Iterator[tuple[Series, ...]] = (
             (part,) for part in fitting if any(not isinstance(claim.measure(run), Unknown) for run in part.runs)

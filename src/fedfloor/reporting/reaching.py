@@ -4,11 +4,9 @@ __all__ = ["reaching"]
 
 import math
 
-import numpy as np
-
 from fedfloor.reporting.cells import Table, change, duration, percentage, with_interval
 from fedfloor.reporting.reading import Collection, ReadRun
-from fedfloor.reporting.statistics import averaged, final_accuracy, interval, matched, reference_of
+from fedfloor.reporting.statistics import averaged, final_accuracy, interval, matched, reference_of, rounds_to_reach
 
 _SHARE = 0.95  #: of the least final accuracy
 
@@ -47,11 +45,10 @@ def reaching(collection: Collection) -> Table | None:
 
 
 def _first(run: ReadRun, level: float) -> int:
-    """The first round after which the averaged accuracy is there; the last one's is, as it is the final accuracy."""
-    rounds, values = run.accuracy
-    width = averaged(len(values))
-    means = (float(np.mean(values[max(0, end - width) : end])) for end in range(1, len(values) + 1))
-    return next(at for at, mean in zip(rounds, means, strict=True) if mean >= level)
+    """The first round after which the averaged accuracy is there."""
+    found = rounds_to_reach(run, level, averaged(len(run.accuracy[1])))
+    assert found is not None, "the last mean is the final accuracy"
+    return found
 
 
 def _clock(run: ReadRun, rounds: int) -> float:

@@ -10,7 +10,6 @@ __all__ = [
     "matched",
     "reference_of",
     "rounds_to_reach",
-    "smoothed_accuracy",
 ]
 
 import math
@@ -101,14 +100,6 @@ def averaged(evaluations: int) -> int:
     return max(1, min(AVERAGED, evaluations // 10))
 
 
-def smoothed_accuracy(run: ReadRun) -> list[tuple[int, float]]:
-    """Rounds at which the model was tested, and the mean of that evaluation and the four before it."""
-    rounds, values = run.accuracy
-    return [
-        (rounds[last - 1], float(np.mean(values[last - AVERAGED : last]))) for last in range(AVERAGED, len(values) + 1)
-    ]
-
-
 def final_accuracy(run: ReadRun) -> float | None:
     """Mean of the last evaluations, as many as `averaged` says; None without training."""
     values = run.accuracy[1]
@@ -121,6 +112,8 @@ def last_accuracy(run: ReadRun) -> float | None:
     return values[-1] if values else None
 
 
-def rounds_to_reach(run: ReadRun, level: float) -> int | None:
-    """First round whose mean over five evaluations reaches the level; None if none does."""
-    return next((at for at, value in smoothed_accuracy(run) if value >= level), None)
+def rounds_to_reach(run: ReadRun, level: float, width: int = AVERAGED) -> int | None:
+    """First round whose mean with the evaluations before it, so many in all, reaches the level; None if none does."""
+    rounds, values = run.accuracy
+    ends = range(width, len(values) + 1)
+    return next((rounds[end - 1] for end in ends if float(np.mean(values[end - width : end])) >= level), None)
