@@ -71,6 +71,11 @@ def test_a_level_that_is_never_reached_gives_no_figure() -> None:
     assert (found[1], found[4]) == ("level not reached by ddsra (3 of 3 seeds)", "no")
 
 
+def test_convergence_is_not_judged_by_fewer_tests_than_it_is_averaged_over() -> None:
+    found = answers(gathered(*pair(FAST[:4], SLOW[:4])))["ddsra converges in fewer rounds than round robin"]
+    assert (found[1], found[4]) == ("", "not run: fewer than 5 evaluations")
+
+
 def test_a_level_that_only_the_other_misses_is_undecided() -> None:
     off = ["limits=false"]
     accuracies = {"participation": FAST, "random": [0.1] * 10, "round_robin": SLOW}
@@ -157,6 +162,7 @@ def test_rates_agree_where_floors_that_diverge_most_take_part_least(rising: bool
     found = answers(gathered(*runs))["derived participation rates agree with observed ones (rank correlation)"]
     assert found[1].startswith("-" if rising else "+")
     assert found[4] == holds
+    assert found[3].endswith("limits=false") == (limits == "false")
 
 
 @pytest.mark.parametrize(("failing", "sign", "holds"), [("random", "+", "yes"), (OURS, "-", "no")])

@@ -15,6 +15,7 @@ FILES = {
     "timings.jsonl": b"{}\n{}\n{}\n",
     "checkpoint/weights-000002.safetensors": b"weights",
     "checkpoint/state.json": json.dumps({"round": 2, "weights": "weights-000002.safetensors"}).encode(),
+    "bounds.json": b"[]\n",
 }
 
 
@@ -28,6 +29,7 @@ def test_a_mirror_tells_what_is_new_once(tmp_path: Path) -> None:
     names = [name for name, _, _ in mirror.changes()]
     assert names.index("checkpoint/weights-000002.safetensors") < names.index("checkpoint/state.json")
     assert names.index("rounds.jsonl") < names.index("checkpoint/state.json")
+    assert names[-1] == "bounds.json"
     assert mirror.changes() == ()
     with (tmp_path / "rounds.jsonl").open("ab") as log:
         log.write(b"more\n")

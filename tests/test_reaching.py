@@ -32,10 +32,11 @@ def test_every_seed_has_its_own_level() -> None:
 
 
 def test_a_policy_that_was_only_simulated_is_left_out() -> None:
-    runs = [made_up(name, accuracies=[0.2, 0.4]) for name in ("ddsra", "random")]
-    table = reaching(gathered(*runs, made_up("round_robin")))
+    runs = [made_up(name, accuracies=[0.2, 0.4]) for name in ("random", "round_robin")]
+    table = reaching(gathered(*runs, made_up("ddsra")))
     assert table is not None
-    assert [row[0] for row in table.rows] == ["ddsra", "random"]
+    assert [row[0] for row in table.rows] == ["random", "round_robin"]
+    assert table.columns[-1] == "against random"
 
 
 def test_a_seed_waits_for_all_of_its_runs() -> None:

@@ -276,7 +276,7 @@ def compare(
     with _locked(folder), _crew(engine, ray_address, workers) as crew:
         failed = carry_out(cells, crew, data_folder=data, on_round=watch.on_round, on_trouble=watch.on_trouble)
         measure_tradeoff(cells, folder, on_round=watch.on_tradeoff)
-        begun = sorted(place for place in folders if _has_rounds(place))  # as `fedfloor report` finds them
+        begun = [place for place in folders if _has_rounds(place)]
         report = make_report([*begun, folder], out=folder, on_step=watch.on_report) if begun else None
     for error in failed.values():
         if not isinstance(error, FedfloorError | FailedRunError):

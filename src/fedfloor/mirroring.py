@@ -93,7 +93,9 @@ class Kept:
         for name, content in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
-        return Mirror(folder, {name: len(self.files[name]) for name in _LOGS if name in self.files}, dict(self.files))
+        logged = {name: len(content) for name, content in self.files.items() if name in _LOGS}
+        seen = {name: content for name, content in self.files.items() if name in (SCENARIO, _STATE)}
+        return Mirror(folder, logged, seen)
 
 
 def kept_of(folder: Path) -> Kept:

@@ -156,7 +156,7 @@ def compare(
             "left out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each policy, from --seed upwards.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each policy, from --seed upwards.")] = 3,
     rounds: RoundsOption = None,
     seed: SeedOption = None,
     out: Annotated[

@@ -21,7 +21,7 @@ from fedfloor.reporting.cells import Table, change
 from fedfloor.reporting.measures import rates
 from fedfloor.reporting.policies import spec_of
 from fedfloor.reporting.reading import Collection, ReadRun, Series
-from fedfloor.reporting.statistics import Interval, final_accuracy, interval, matched, rounds_to_reach
+from fedfloor.reporting.statistics import AVERAGED, Interval, final_accuracy, interval, matched, rounds_to_reach
 from fedfloor.runlog import flat
 from fedfloor.scenario import Scenario, build, expand, read
 from fedfloor.theory import RATES_MET
@@ -82,6 +82,8 @@ def _percent_more_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | N
     last = final_accuracy(other if round_robin is None else round_robin)
     if last is None:
         return Unknown("not trained", run=False)
+    if any(len(run.accuracy[1]) < AVERAGED for run in (ours, other)):
+        return Unknown(f"fewer than {AVERAGED} evaluations", run=False)
     first, second = rounds_to_reach(ours, REACHED * last), rounds_to_reach(other, REACHED * last)
     if first is None or second is None:
         who = [run.policy.partition(":")[0] for run, at in ((ours, first), (other, second)) if at is None]
@@ -262,6 +264,8 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
     known = [value for value in values if not isinstance(value, Unknown)]
     missing = [value for value in values if isinstance(value, Unknown)]
     whom = " / ".join(part.label for part in chosen)
+    if claim.limits is None and not chosen[0].runs[0].scenario.limits:
+        whom += " with limits=false"
     shared = [runs[0].scenario.seed for runs in groups]
     seeds = ", ".join(map(str, shared))
     if all(not value.run for value in missing) and not known:
@@ -293,7 +297,7 @@ def _departures(scenario: Scenario, most: int = 6) -> str:
         preset = build(expand(read(scenario.name, [f"seed={scenario.seed}"]), scenario.name), scenario.name)
     except FedfloorError:
         return ""
-    apart = {"name", "policy", "floors", "layers", "limits", "participation"}  # limits and rates go with a claim
+    apart = {"name", "policy", "floors", "layers", "limits", "participation"}  # a claim's row says which limits
     ours, theirs = (flat(plant.model_dump(mode="json", exclude=apart)) for plant in (scenario, preset))
     keys = [key for key in ours if ours[key] != theirs.get(key) and not key.startswith("training.checkpoint")]
     if not keys:

@@ -17,14 +17,14 @@ def reaching(collection: Collection) -> Table | None:
     A seed counts once all of its runs have ended: the level is what they come to, and who still goes may rise.
     """
     tested = [series for series in collection.series if any(run.accuracy[1] for run in series.runs)]
-    against = reference_of(collection)
-    if len(tested) < 2 or against not in tested:
+    if len(tested) < 2:
         return None
     groups = [runs for runs in matched(*tested, whole=True) if all(run.ended and run.accuracy[1] for run in runs)]
     if not groups:
         return None
     levels = [_SHARE * min(final for run in runs if (final := final_accuracy(run)) is not None) for runs in groups]
     reached = [[_first(run, level) for run in runs] for runs, level in zip(groups, levels, strict=True)]
+    against = reference_of(tested)
     base = tested.index(against)
     seeds = ", ".join(str(runs[0].scenario.seed) for runs in groups)
     rows = []

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
 from fedfloor.reporting.policies import spec_of
-from fedfloor.reporting.reading import Collection, ReadRun, Series
+from fedfloor.reporting.reading import ReadRun, Series
 from fedfloor.summary import summarise
 
 #: Evaluations that convergence is judged by, and at most so many of which a final accuracy is the mean. Who took part
@@ -58,10 +58,10 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half, len(values))
 
 
-def reference_of(collection: Collection) -> Series:
+def reference_of(found: Sequence[Series]) -> Series:
     """The series that others are held against: ddsra with the exact solver and the least V, else the first found."""
-    of_ddsra = [(rank, series) for series in collection.series if (rank := _rank(series)) is not None]
-    return min(of_ddsra, key=lambda entry: entry[0])[1] if of_ddsra else collection.series[0]
+    of_ddsra = [(rank, series) for series in found if (rank := _rank(series)) is not None]
+    return min(of_ddsra, key=lambda entry: entry[0])[1] if of_ddsra else found[0]
 
 
 def _rank(series: Series) -> tuple[bool, float] | None:

@@ -136,7 +136,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     labels = [series.label for series in collection.series]
     if reference is not None and reference not in labels:
         raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
-    base = reference_of(collection) if reference is None else collection.series[labels.index(reference)]
+    base = reference_of(collection.series) if reference is None else collection.series[labels.index(reference)]
     rows, single = [], False
     for series in collection.series:
         if series is base:

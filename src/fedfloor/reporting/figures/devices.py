@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def cuts(laid: Laid) -> "Figure | None":
     """Cut of every device over rounds, of the series that others are held against; white where not picked."""
-    index = laid.collection.series.index(reference_of(laid.collection))
+    index = laid.collection.series.index(reference_of(laid.collection.series))
     run = laid.series[index].runs[0]
     found = measures.cuts(run)
     if not np.isfinite(found.cut).any():

@@ -8,6 +8,7 @@ __all__ = ["compiled", "compiled_parallel", "is_compiled"]
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,8 @@ _FOLDER = _cache_folder()
 def is_compiled(function: Any) -> bool:
     """Whether an earlier process has compiled a function of these sources, from this very checkout."""
     cache, source = function.stats.cache_path, Path(function.py_func.__code__.co_filename)
-    return cache is not None and any(Path(cache).glob(f"{source.stem}.{function.py_func.__name__}-*.nbi"))
+    python = "".join(map(str, sys.version_info[:2]))
+    return cache is not None and any(Path(cache).glob(f"{source.stem}.{function.py_func.__name__}-*.py{python}.nbi"))
 
 
 def compiled(function: Function) -> Function:
