@@ -62,8 +62,13 @@ def rates_compared(laid: Laid) -> "Figure | None":
     for index, name, entry in found:
         axes.plot(entry.derived, entry.observed, label=name, **(look(index) | {"linestyle": "none"}))
     first = found[0][2]
-    for floor, x, y in list(zip(first.floors, first.derived, first.observed, strict=True))[:12]:
-        axes.annotate(floor, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=6, color="#444444")
+    named = [entry for entry in zip(first.observed, first.derived, first.floors, strict=True) if np.isfinite(entry[0])]
+    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#999999"}
+    written: dict[str, Any] = {"fontsize": 6, "color": "#444444", "verticalalignment": "center"}
+    place = -math.inf
+    for y, x, floor in sorted(named[:12]):  # beside the panel, from below, so that names do not cover each other
+        place = max(y, place + 0.05 * top)
+        axes.annotate(floor, (x, y), (1.03 * top, place), arrowprops=line, annotation_clip=False, **written)
     limits: dict[str, Any] = {"xlim": (0, top), "ylim": (0, top)}
     axes.set(xlabel="derived participation rate", ylabel="observed participation rate", aspect="equal", **limits)
     legend_above(figure, axes)
