@@ -170,7 +170,7 @@ def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: Kept, data_fo
                 data_folder=data_folder,
                 on_event=show,
             )
-        except FedfloorError as error:
+        except FedfloorError as error:  # a disk that is full is the one of the folder here, and keeps its name
             error.args = (str(error).replace(str(folder), str(cell.folder)),)
             raise
         tell(Progress(None, mirror.changes()))

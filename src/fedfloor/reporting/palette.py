@@ -1,6 +1,6 @@
 """How series are told apart, one home for pictures and page: Matplotlib's and Plotly's names side by side."""
 
-__all__ = ["COLOURS", "Look", "look_of"]
+__all__ = ["COLOURS", "Look", "look_of", "shade_of"]
 
 from dataclasses import dataclass
 from typing import Any
@@ -42,3 +42,8 @@ def look_of(index: int) -> Look:
     dash, linestyle = _DASHES[index % len(_DASHES)]
     symbol, marker = _SYMBOLS[index % len(_SYMBOLS)]
     return Look(COLOURS[index % len(COLOURS)], dash, symbol, linestyle, marker)
+
+
+def shade_of(series: int) -> float:
+    """How opaque the bands of so many series are: many on top of each other would hide the lines."""
+    return 0.17 * min(1.0, 3 / series)

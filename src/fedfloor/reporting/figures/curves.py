@@ -13,7 +13,7 @@ from fedfloor.reporting import measures
 from fedfloor.reporting.cells import time_unit
 from fedfloor.reporting.figures.canvas import Laid, in_percent, legend_above, longest, look, one_panel
 from fedfloor.reporting.measures import Curve
-from fedfloor.reporting.palette import COLOURS
+from fedfloor.reporting.palette import COLOURS, shade_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,11 +73,7 @@ def _curves(
         marks = (index * every // len(COLOURS) % every, every)  # not all at the same place
         axes.plot(curve.x[known], curve.mean[known], label=name, markevery=marks, **look(index), **style)
         if curve.runs.max() > 1:
-            band: dict[str, Any] = {
-                "color": look(index)["color"],
-                "alpha": 0.18 * min(1.0, 3 / len(drawn)),
-                "linewidth": 0,
-            }
+            band: dict[str, Any] = {"color": look(index)["color"], "alpha": shade_of(len(drawn)), "linewidth": 0}
             low, high = curve.low[known], curve.high[known]
             axes.fill_between(curve.x[known], low, high, step="post" if step else None, **band)
     axes.set(xlabel=x, ylabel=y, xlim=(0, None))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedfloor.reporting.cells import time_unit
 from fedfloor.reporting.measures import Curve
+from fedfloor.reporting.palette import shade_of
 from fedfloor.reporting.plots.drawing import Figure, Style, Trace, harmless, spread, top_of
 
 _POINTS = 800  #: of a line
@@ -45,7 +46,6 @@ def _lines(
     ]
     few = max((curve.x.size for curve in curves if curve is not None), default=0) <= _MARKED
     thinned = ""
-    shade = 0.16 * min(1.0, 3 / len(looks))  # many bands on top of each other hide the lines
     for index, (curve, look) in enumerate(zip(curves, looks, strict=True)):
         if curve is None:
             continue
@@ -62,7 +62,7 @@ def _lines(
             edge: Trace = {"type": "scatter", "mode": "lines", "x": x, "hoverinfo": "skip", "meta": {"s": index}}
             edge |= {"line": {"width": 0, "color": look.colour, "shape": shape}, "showlegend": False}
             data.append({**edge, "y": low})
-            data.append({**edge, "y": high, "fill": "tonexty", "fillcolor": _clear(look.colour, shade)})
+            data.append({**edge, "y": high, "fill": "tonexty", "fillcolor": _clear(look.colour, shade_of(len(looks)))})
         spans = f"{shown[0]} ({shown[1]} to {shown[2]}, %{{customdata[2]}} runs)" if several else shown[0]
         data.append(
             {
