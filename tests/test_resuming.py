@@ -143,7 +143,12 @@ def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_d
     command += ["--set", "training.checkpoint_every=1", "--set", "participation.rates=uniform"]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
-            command, cwd=tmp_path, stderr=said, stdout=subprocess.DEVNULL, start_new_session=True
+            command,
+            cwd=tmp_path,
+            stderr=said,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # ignored in the background
         )
         for _ in range(600):  # until it trains
             if (tmp_path / "run" / "checkpoint" / "state.json").exists():
