@@ -13,10 +13,10 @@ import math
 import numpy as np
 
 import fedfloor
-from fedfloor.rounds import run_rounds
+from fedfloor.rounds.loop import run_rounds
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scenario import Baseline, Scenario
-from fedfloor.scheduling.random import RandomScheduler
-from fedfloor.simulation import SimulatedPlant, simulated_rates
+from fedfloor.scheduling.policies.random import RandomScheduler
 
 SEEDS = (90_001, 90_002, 90_003)
 FREQUENCY_SHARES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 0.75, 1.0)

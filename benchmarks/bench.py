@@ -17,15 +17,15 @@ from scipy.optimize import linear_sum_assignment
 import fedfloor
 from benchmarks import training
 from fedfloor.costs.plant import Devices, Gateways, Plant
-from fedfloor.planning import RoundToPlan, export_snapshot
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.runs.plan import RoundToPlan, export_snapshot
 from fedfloor.scheduling.registry import PolicySpec
 from fedfloor.scheduling.solver.assignment import assign
 from fedfloor.scheduling.solver.exact import least_delays
 from fedfloor.scheduling.solver.packing import pack
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.scheduling.state import RoundState
-from fedfloor.simulation import SimulatedPlant, simulated_rates
-from fedfloor.weather import Weather
+from fedfloor.weather.draws import Weather
 
 Row = tuple[str, str, str]
 
@@ -113,7 +113,7 @@ def exponent(sizes: list[int], make: Callable[[int], RoundState]) -> float:
 
 def against_scip(states: list[RoundState]) -> Iterator[Row]:
     """The exact solver against the MINLP solver SCIP on the paper's rounds."""
-    from tests.scip_oracle import scip_objective  # noqa: PLC0415
+    from tests.scheduling.scip_oracle import scip_objective  # noqa: PLC0415
 
     few, often = states[:5], 20
     many, scip = interleaved(

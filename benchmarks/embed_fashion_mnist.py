@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedfloor.training.sources import EMBEDDED, DataSet, load_dataset
+from fedfloor.training.data.sources import EMBEDDED, DataSet, load_dataset
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 LIMIT = 4_000_000  # bytes, the licence included

@@ -6,8 +6,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from fedfloor.costs.layers import layer_costs
 from fedfloor.scenario.model import Costs, Model
-from fedfloor.training.description import infer_layers
-from fedfloor.training.models import build_model
+from fedfloor.training.network.description import infer_layers
+from fedfloor.training.network.models import build_model
 
 
 def allocator_peak(network: nn.Module, shape: tuple[int, ...], batch: int, *, error_down: bool = False) -> int:

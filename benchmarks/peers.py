@@ -32,10 +32,10 @@ from torch.nn import functional
 
 import fedfloor
 from fedfloor.scenario.model import Model
-from fedfloor.training.engine import Engine, engine_for, train_devices
-from fedfloor.training.samples import Samples, batch_of
-from fedfloor.training.weights import Layout, average
+from fedfloor.training.data.samples import Samples, batch_of
+from fedfloor.training.network.weights import Layout, average
 from fedfloor.training.work import Job, network_of
+from fedfloor.workers.engine import Engine, engine_for, train_devices
 
 ROOT = Path(__file__).parent.parent
 MEAN, DEVIATION = 128.0, 64.0

@@ -17,11 +17,11 @@ from torch import Tensor, multiprocessing, nn
 from torch.nn import functional
 
 from fedfloor.scenario.model import Model
-from fedfloor.training.engine import Engine, engine_for, train_devices
-from fedfloor.training.models import build_model
-from fedfloor.training.samples import Samples, batch_of
-from fedfloor.training.weights import average
+from fedfloor.training.data.samples import Samples, batch_of
+from fedfloor.training.network.models import build_model
+from fedfloor.training.network.weights import average
 from fedfloor.training.work import Job, network_of
+from fedfloor.workers.engine import Engine, engine_for, train_devices
 
 Row = tuple[str, str, str]
 

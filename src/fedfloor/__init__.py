@@ -26,7 +26,7 @@ from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
     from fedfloor.api import Run, load, load_model, plan, read, report, run, simulate
-    from fedfloor.comparing import compare
+    from fedfloor.runs.compare import compare
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Import the functions when they are first used, so that `import fedfloor` stays quick."""
     if name == "compare":
-        from fedfloor.comparing import compare
+        from fedfloor.runs.compare import compare
 
         return compare
     if name in __all__:

@@ -28,20 +28,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedfloor.errors import MissingExtraError, RunLogError, ScenarioError, SnapshotError
-from fedfloor.loggers import logging_to
-from fedfloor.planning import RoundToPlan, answer, from_run, of_snapshot, policy_for
-from fedfloor.preparing import Prepared, check_engine, load, prepare, resolve, run_folders
-from fedfloor.rounds import run_rounds
-from fedfloor.runlog import Grain, RunFolder, columns_of, read_records, round_record
+from fedfloor.rounds.loop import run_rounds
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.runs.folder import Grain, RunFolder, columns_of, read_records, round_record
+from fedfloor.runs.loggers import logging_to
+from fedfloor.runs.plan import RoundToPlan, answer, from_run, of_snapshot, policy_for
+from fedfloor.runs.planned import Prepared, check_engine, load, prepare, resolve, run_folders
 from fedfloor.scenario import Scenario, resolved_toml
 from fedfloor.scheduling.registry import PolicySpec
 from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
-from fedfloor.simulation import SimulatedPlant, simulated_rates
 
 if TYPE_CHECKING:
-    from fedfloor.reporting.making import Report
-    from fedfloor.running import Event, TrainedRun
-    from fedfloor.training.exported import ScaledModel
+    from fedfloor.report.making import Report
+    from fedfloor.runs.train import Event, TrainedRun
+    from fedfloor.training.network.exported import ScaledModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +154,7 @@ def carry_out_training(
             raise ScenarioError(f"{name}: must be a number from 0 to {most:g}, got {value}")
     check_engine(engine, ray_address, workers)
     try:
-        from fedfloor.running import Until, train  # noqa: PLC0415  # torch is loaded only for this
+        from fedfloor.runs.train import Until, train  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("training", "train") from error
     with logging_to(loggers, folder, prepared.scenario, str(prepared.policy)) as write:
@@ -186,7 +186,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there."""
     try:
-        from fedfloor.running import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
+        from fedfloor.runs.train import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
     found = evaluate_run(
@@ -212,7 +212,7 @@ def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
     An own model is made by code that the file names, `package.module:callable`: say with `own` that you trust it.
     """
     try:
-        from fedfloor.training.exported import load_exported  # noqa: PLC0415  # torch is loaded only for this
+        from fedfloor.training.network.exported import load_exported  # noqa: PLC0415  # torch is loaded only for this
     except ModuleNotFoundError as error:
         raise MissingExtraError("loading a model", "train") from error
     return load_exported(Path(path), own=own)
@@ -226,7 +226,7 @@ def holding(
     data_dir: str | Path | None = None,
 ) -> dict[str, Any]:
     """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
-    from fedfloor.training.holding import gather  # noqa: PLC0415  # readers of data files wait until they are needed
+    from fedfloor.training.data.holding import gather  # noqa: PLC0415  # readers of data files wait until they are needed
 
     plant = load(scenario, overrides, seed=seed)
     return gather(plant, Path(data_dir) if data_dir is not None else None).table()
@@ -234,7 +234,7 @@ def holding(
 
 def shortage(scenario: Scenario, data_dir: str | Path | None = None) -> dict[str, Any]:
     """Devices that will hold fewer samples than they ask for; `devices` is None if the data was not looked at."""
-    from fedfloor.training.holding import shortage_of  # noqa: PLC0415  # readers of data files wait until needed
+    from fedfloor.training.data.holding import shortage_of  # noqa: PLC0415  # readers of data files wait until needed
 
     found = shortage_of(scenario, Path(data_dir) if data_dir is not None else None)
     held = dict(found.devices)
@@ -353,7 +353,7 @@ def report(
     >>> done.page.name, done.tables[0].rows[0][:3]
     ('report.html', ('round_robin', '7', '4'))
     """
-    from fedfloor.reporting.making import make_report  # noqa: PLC0415  # it takes longer to load than most runs to read
+    from fedfloor.report.making import make_report  # noqa: PLC0415  # it takes longer to load than most runs to read
 
     several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
     return make_report([_folder_of(run) for run in several], out=out, csv=csv, pdf=pdf)

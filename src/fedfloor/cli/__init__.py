@@ -12,7 +12,7 @@ from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
 # Each adds its commands to the program, in the order of its help.
 # isort: off
-from fedfloor.cli import scenarios, rounds, training, report, data  # noqa: F401
+from fedfloor.cli.commands import scenarios, rounds, training, report, data  # noqa: F401
 # isort: on
 
 

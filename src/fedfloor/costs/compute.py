@@ -14,12 +14,9 @@ __all__ = [
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import Workload
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,11 +66,11 @@ def floor_maximum(per_device: Floats, floor: Ints, floors: int) -> Floats:
     return largest
 
 
-def round_delay(delay: Floats, selected: npt.NDArray[np.bool_]) -> float:
+def round_delay(delay: Floats, selected: Bools) -> float:
     """Delay of the round [s], Eq. (10): the slowest selected floor; 0 if nobody is selected."""
     return float(np.max(delay, where=selected, initial=0.0))
 
 
-def exceeds(needed: Floats, available: Floats) -> npt.NDArray[np.bool_]:
+def exceeds(needed: Floats, available: Floats) -> Bools:
     """Whether a need is above what there is, by more than rounding; same shape."""
     return needed > available * (1.0 + 1e-9)

@@ -5,16 +5,13 @@ __all__ = ["DeviceNeed", "Headline", "Obstacle", "headline"]
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs
 from fedfloor.costs.plant import Plant, arrays_of, column
 from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.layers import parameter_count
-from fedfloor.scenario.plant import Scenario
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from fedfloor.scenario.resolved import Scenario
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats
 from fedfloor.scenario.layers import LayerSpec, parameter_count
-
-Floats = npt.NDArray[np.float64]
 
 BITS_PER_PARAMETER = 32
 _S_F = BITS_PER_PARAMETER // 8  #: [byte] S_f, precision of weights, activations and gradients

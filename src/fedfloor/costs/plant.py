@@ -7,13 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.layers import layer_costs, model_bits
-from fedfloor.scenario.plant import Scenario
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from fedfloor.scenario.resolved import Scenario
 
 
 def read_only(instance: Any) -> None:

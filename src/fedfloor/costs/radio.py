@@ -3,9 +3,8 @@
 __all__ = ["path_gain", "transmit_time", "upload_energy"]
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from fedfloor.arrays import Floats
 
 
 def path_gain(distance: Floats, *, reference_gain: float, reference_distance: float, exponent: float) -> Floats:

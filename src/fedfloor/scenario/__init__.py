@@ -25,5 +25,5 @@ __all__ = [
 from fedfloor.scenario.expand import build, expand, resolved_toml
 from fedfloor.scenario.file import Baseline, ScenarioFile
 from fedfloor.scenario.layers import LayerSpec, parameter_count
-from fedfloor.scenario.plant import Device, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.reading import is_preset, parse_model, preset_names, preset_summary, read, starter, with_layers
+from fedfloor.scenario.resolved import Device, Floor, Gateway, Radio, Scenario

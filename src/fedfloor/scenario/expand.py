@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from fedfloor.errors import ScenarioError, advice_for
 from fedfloor.scenario.file import BatteryFile, DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
 from fedfloor.scenario.numbers import Number, Range, draw
-from fedfloor.scenario.plant import Battery, Device, Floor, Gateway, Radio, Scenario
+from fedfloor.scenario.resolved import Battery, Device, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
 from fedfloor.units import split_suffix, to_si
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from fedfloor.arrays import Floats
 from fedfloor.scenario.section import finding
-
-Floats = npt.NDArray[np.float64]
 
 #: a normal draw outside the allowed range is drawn again, this often at most
 _REDRAWS = 10_000

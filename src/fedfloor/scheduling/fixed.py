@@ -3,14 +3,11 @@
 __all__ = ["fixed_delays", "on_best_channels"]
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from fedfloor.scheduling.figures import link_times, training_figures
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from fedfloor.scheduling.usage import link_times, training_figures
 
 #: [s] stands for a link that never delivers, so that the assignment stays solvable
 _NEVER = 1e12

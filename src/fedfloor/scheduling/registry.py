@@ -16,12 +16,12 @@ from fedfloor.scheduling.state import Scheduler
 #: policies of this package, imported when asked for
 _BUILT_IN = MappingProxyType(
     {
-        "ddsra": "fedfloor.scheduling.ddsra:Ddsra",
-        "random": "fedfloor.scheduling.random:RandomScheduler",
-        "round_robin": "fedfloor.scheduling.round_robin:RoundRobinScheduler",
-        "loss_driven": "fedfloor.scheduling.loss_driven:LossDriven",
-        "delay_driven": "fedfloor.scheduling.delay_driven:DelayDriven",
-        "participation": "fedfloor.scheduling.participation_rate:ParticipationRate",
+        "ddsra": "fedfloor.scheduling.policies.ddsra:Ddsra",
+        "random": "fedfloor.scheduling.policies.random:RandomScheduler",
+        "round_robin": "fedfloor.scheduling.policies.round_robin:RoundRobinScheduler",
+        "loss_driven": "fedfloor.scheduling.policies.loss_driven:LossDriven",
+        "delay_driven": "fedfloor.scheduling.policies.delay_driven:DelayDriven",
+        "participation": "fedfloor.scheduling.policies.participation_rate:ParticipationRate",
     }
 )
 _GROUP = "fedfloor.policies"

@@ -18,19 +18,17 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator, Field, Strict, ValidationError, field_validator, model_validator
 
+from fedfloor.arrays import Floats
 from fedfloor.costs.plant import Band, Devices, Gateways, Plant, Workload
 from fedfloor.errors import SnapshotError
-from fedfloor.participation import uniform_rates
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.section import Int0, Int1, PositiveReal, Section, finding
 from fedfloor.scheduling.state import RoundState
-from fedfloor.weather import Weather
-
-Floats = npt.NDArray[np.float64]
+from fedfloor.theory.participation import uniform_rates
+from fedfloor.weather.draws import Weather
 
 Amount = Annotated[float, Strict(), Field(ge=0, le=1e30), AfterValidator(abs)]  # -0.0 is 0.0
 Amounts = Annotated[tuple[Amount, ...], Field(min_length=1)]

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import Plant, read_only
 from fedfloor.scenario.file import Baseline
-from fedfloor.weather import Weather
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from fedfloor.weather.draws import Weather
 
 #: channel of a gateway that does not take part
 IDLE = -1
@@ -58,7 +55,7 @@ class Decision:
     allocation: Allocation | None = None
 
     @property
-    def selected(self) -> npt.NDArray[np.bool_]:
+    def selected(self) -> Bools:
         """Which floors take part, (M,)."""
         return np.asarray(self.channel != IDLE)
 

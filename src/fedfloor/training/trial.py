@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from fedfloor.errors import ModelError
-from fedfloor.training.engine import Local, Task
-from fedfloor.training.samples import Samples
+from fedfloor.training.data.samples import Samples
+from fedfloor.training.tasks import Task, carry_out
 from fedfloor.training.work import Job, Work
 
 _FEW = 2  #: samples; batch norm needs as many
@@ -23,11 +23,11 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
     """
     if ":" not in job.model.name:
         return
-    engine = Local(dataclasses.replace(job, iterations=1, batch=np.minimum(job.batch, _FEW)), samples)
+    work = Work(dataclasses.replace(job, iterations=1, batch=np.minimum(job.batch, _FEW)), samples)
     label = f"model '{job.model.name}'"
-    _refuse_unfit(engine.work, label)
-    first = engine.work.first_weights()
-    for name, values in engine.work.layout.named(first).items():
+    _refuse_unfit(work, label)
+    first = work.first_weights()
+    for name, values in work.layout.named(first).items():
         wrong = int(np.count_nonzero(~np.isfinite(values.astype(np.float32))))
         if wrong:
             problem = f"its first weights are not finite: {wrong} of {values.size} in '{name}'"
@@ -38,7 +38,7 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
         *([Task("estimate", (0, _FEW), 1)] if estimates else []),
         *([Task("gradient", (0, _FEW), 1)] if observes else []),
     ]
-    results = [result for result, _ in engine.run(tasks, first)]
+    results = [carry_out(work, task, first, np.empty((task.vectors, first.size), np.float32)) for task in tasks]
     loss = float(results[0][0])
     if not math.isfinite(loss):
         problem = f"its loss is {loss:g} with its first weights, before any step"

@@ -15,16 +15,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
+from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.scenario.model import Model
-from fedfloor.training.dense import AT_ONCE, DenseStack, is_dense
-from fedfloor.training.models import build_model
-from fedfloor.training.samples import Samples, batch_of
-from fedfloor.training.split import halves, joined_step, sgd_step, split_step
-from fedfloor.training.weights import Layout, initial_weights
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Vector = npt.NDArray[np.float32]
+from fedfloor.training.data.samples import Samples, batch_of
+from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
+from fedfloor.training.network.models import build_model
+from fedfloor.training.network.split import halves, joined_step, sgd_step, split_step
+from fedfloor.training.network.weights import Layout, initial_weights
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy on their own
 _AT_ONCE = 256  #: samples of a forward pass without training

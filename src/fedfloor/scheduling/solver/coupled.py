@@ -10,16 +10,13 @@ __all__ = ["TOLERANCE", "combinations", "enumerated_minimum", "fixed_fastest", "
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.knapsack import cheapest_choice
 from fedfloor.scheduling.solver.slack import Minimum, convex_minimum
 from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _SPLITS = 1_000  #: most halvings of T
 TOLERANCE = 1e-6  #: gap, relative to the delay, at which the search ends

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import prange
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
 from fedfloor.scheduling.solver.coupled import combinations, enumerated_minimum, searched_minimum
 from fedfloor.scheduling.solver.floor import (
@@ -25,9 +25,6 @@ from fedfloor.scheduling.solver.floor import (
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
 from fedfloor.scheduling.solver.slack import borders, convex_minimum, fixed_energy, raised_level, relaxed_minimum
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SIDE_BY_SIDE = 1_000  #: from so many floor-channel pairs on, waking a second core pays
 ENUMERATED = 256  #: so many combinations of cuts are all tried; more are searched

@@ -22,12 +22,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ENERGY, FREQUENCY = 1.5, 1.0  #: power of w that a piece list compares
 WITHIN = 1.0 + 1e-9  #: what counts as within a limit, as in `costs.compute.exceeds`

@@ -9,13 +9,10 @@ __all__ = ["cheapest_choice"]
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _STATES = 20_000  #: most partial choices kept at a time
 _CLOSE = 1e-9  #: difference, relative to the cost, that is not worth a search

@@ -6,16 +6,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.radio import transmit_time
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.uplink import Link
 from fedfloor.scheduling.state import RoundState
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Packed(NamedTuple):

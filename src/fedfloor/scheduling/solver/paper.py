@@ -11,10 +11,10 @@ __all__ = ["alternate", "descended_delays", "descended_plan"]
 import math
 
 import numpy as np
-import numpy.typing as npt
 from numba import prange
 from scipy.optimize import linear_sum_assignment
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.assignment import Assignment
 from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
 from fedfloor.scheduling.solver.exact import SIDE_BY_SIDE
@@ -22,9 +22,6 @@ from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
 from fedfloor.scheduling.state import IDLE
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _PASSES = 30
 _CHANGE = 1e-9

@@ -5,13 +5,10 @@ __all__ = ["reasons"]
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, split_costs
 from fedfloor.scheduling.state import IDLE, RoundState
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def reasons(state: RoundState, channel: Ints, delay: Floats, solver: str) -> tuple[str | None, ...]:

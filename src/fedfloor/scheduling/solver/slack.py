@@ -11,14 +11,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import ENERGY, Budget, Options, Pieces, choice_at, total_at
 from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Minimum(NamedTuple):

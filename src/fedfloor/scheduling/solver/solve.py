@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from fedfloor.arrays import Floats
 from fedfloor.scheduling.solver.assignment import Assignment, assign
 from fedfloor.scheduling.solver.exact import exact_plan, least_delays
 from fedfloor.scheduling.solver.packing import Packed, pack
 from fedfloor.scheduling.solver.paper import alternate, descended_delays, descended_plan
 from fedfloor.scheduling.solver.reasons import reasons
 from fedfloor.scheduling.state import Allocation, Decision, RoundState
-
-Floats = npt.NDArray[np.float64]
 
 #: solvers by name, with one line each
 SOLVERS = MappingProxyType(

@@ -1,0 +1,40 @@
+"""Commands about results: report."""
+
+__all__ = ["report"]
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import Format, FormatOption, QuietOption, app
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or folders of them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Where to write; default the folder named, or of several folders `report`."
+        ),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Also write all rounds of all runs as CSV.")
+    ] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Figures as PDF too.")] = False,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Make one page, figures and tables of runs, finished or still going. Needs the extra 'report'.
+
+    Example:  fedfloor report runs/compared --csv rounds.csv
+    """
+    from fedfloor.cli.show import print_json, progress
+    from fedfloor.cli.show.reports import print_problems, print_report
+    from fedfloor.report.making import STEPS, make_report
+
+    with progress("report", STEPS, quiet=quiet) as (bar, task):
+        done = make_report(runs, out=out, csv=csv, pdf=pdf, on_step=lambda step: bar.update(task, advance=1, note=step))
+    print_problems(done)
+    print_json(done.as_json()) if form is Format.JSON else print_report(done)

@@ -1,0 +1,121 @@
+"""What data sets look like, and who holds what."""
+
+__all__ = ["downloading", "print_holding", "print_short", "print_verified"]
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
+
+_SHADES, _NOTHING = "░▒▓█", "."
+
+
+@contextmanager
+def downloading(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """What to call with a file's name, its bytes so far and in all: a live bar per file on standard error."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=ERR,
+        transient=True,
+        disable=quiet or not ERR.is_terminal,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def show(file: str, done: int, total: int) -> None:
+        if file not in tasks:
+            tasks[file] = bar.add_task(file, total=total)
+        bar.update(tasks[file], completed=done)
+
+    with bar:
+        yield show
+
+
+def print_verified(report: Mapping[str, Any]) -> None:
+    """A data set in figures, then its files."""
+    shape = "x".join(map(str, report["shape"]))
+    OUT.print(f"{report['name']} can be read: {report['origin']}", style="bold", soft_wrap=True)
+    OUT.print(f"{report['training']:,} training and {report['test']:,} test samples of {shape}")
+    classes = table_of("samples per class", "class", "training", "test")
+    for label, counts in enumerate(zip(report["training_per_class"], report["test_per_class"], strict=True)):
+        classes.add_row(str(label), *(f"{count:,}" for count in counts))
+    print_table(classes)
+    for file in report["files"]:
+        OUT.print(f"checksum {file['checksum']}: {file['path']}", soft_wrap=True)
+
+
+def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
+    """Who holds what, darker for more."""
+    devices = found["devices"]
+    total = sum(device["held"] for device in devices)
+    split = "" if found["partition"] is None else f", partition '{found['partition']}'"
+    OUT.print(f"{found['data']} ({found['origin']}){split}", style="bold", soft_wrap=True)
+    OUT.print(f"{total:,} samples on {len(devices)} devices, {found['test_samples']:,} test samples")
+    largest = max(max(device["classes"]) for device in devices)
+    known = all(device["floor"] in device["name"] for device in devices)
+    who = ("device",) if known else ("floor", "device")
+    names = [(device["name"],) if known else (device["floor"], device["name"]) for device in devices[:most]]
+    totals = [
+        f"{device['held']:,} of {device['asked']:,}" if device["held"] < device["asked"] else f"{device['held']:,}"
+        for device in devices[:most]
+    ]
+    taken = sum(max(map(len, texts)) for texts in (*zip(*names, strict=True), totals)) + 2 + 3 * len(names[0]) + 3
+    classes, room = len(devices[0]["classes"]), OUT.width - taken
+    shown = classes <= room
+    gap = " " if 2 * classes - 1 <= room else ""
+    title = "samples per class" if shown else "classes held, for all do not fit"
+    head = gap.join(str(label % 10) for label in range(classes)) if shown else "classes"
+    table = table_of(title, *who, head, "all", left=len(who))
+    for column in table.columns:
+        column.no_wrap = True
+    for name, device, held in zip(names, devices, totals, strict=False):
+        cells = gap.join(_shade(count, largest) for count in device["classes"])
+        several = str(sum(count > 0 for count in device["classes"]))
+        table.add_row(*name, cells if shown else several, held)
+    print_table(table)
+    if len(devices) > most:
+        OUT.print(f"and {len(devices) - most} more devices")
+    if shown:
+        OUT.print(f"{_legend(largest)} samples of a class", soft_wrap=True)
+    print_short(found)
+
+
+def print_short(found: Mapping[str, Any]) -> None:
+    """Devices that get fewer samples than they ask for, if there are any, or why nobody looked."""
+    if found["devices"] is None:
+        OUT.print(f"Whether classes run out was not looked at: {found['reason']}.", soft_wrap=True)
+        return
+    short = [device for device in found["devices"] if device["held"] < device["asked"]]
+    if short:
+        first = f"{short[0]['name']} gets {short[0]['held']} of {short[0]['asked']}"
+        text = f"{len(short)} devices hold fewer samples than they ask for, their classes run out: {first}"
+        OUT.print(f"{text}{', ...' if len(short) > 1 else '.'}", style="yellow")
+
+
+def _shade(count: int, largest: int) -> str:
+    """A sign that is darker the more there is, one for every quarter of the largest count."""
+    return _SHADES[-(-4 * count // largest) - 1] if count else _NOTHING
+
+
+def _legend(largest: int) -> str:
+    """What every shade stands for."""
+    ends = [quarter * largest // 4 for quarter in range(5)]
+    spans = [(low + 1, high) for low, high in itertools.pairwise(ends)]
+    texts = [f"{low:,} to {high:,}" if low < high else f"{high:,}" for low, high in spans]
+    shades = [f"{shade} {text}" for shade, text, (low, high) in zip(_SHADES, texts, spans, strict=True) if low <= high]
+    return ", ".join([f"{_NOTHING} no", *shades])

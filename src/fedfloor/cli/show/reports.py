@@ -1,0 +1,73 @@
+"""What a report says on the terminal: its tables, where the rest is, and what it had to leave out."""
+
+__all__ = ["print_problems", "print_report"]
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
+from fedfloor.report.cells import Table
+from fedfloor.report.making import Report
+
+_WORDS = 28  #: letters beyond which a cell reads like text
+_LINES = 6  #: of a cell, about
+
+
+def print_problems(report: Report) -> None:
+    """What is not right about the runs, on standard error."""
+    for problem in report.collection.problems:
+        ERR.print(f"warning: {' '.join(problem.split())}", style="yellow", soft_wrap=True)
+
+
+def print_report(report: Report) -> None:
+    """All tables, and where to look further."""
+    for table in report.tables:
+        _print(table)
+        OUT.print(f"{table.note}\n" if table.note else "")
+    OUT.print(f"page: {report.page}", soft_wrap=True)
+    OUT.print(f"figures: {report.page.parent / 'figures'} ({len(report.figures)} files)", soft_wrap=True)
+    if report.csv is not None:
+        OUT.print(f"rounds: {report.csv}", soft_wrap=True)
+
+
+def _print(table: Table) -> None:
+    """A table as it is where it fits, else on its side with numbers for names, else row by row."""
+    if _fits([table.columns, *table.rows]):
+        _print_rows(table.title, table.columns, table.rows)
+        return
+    turned = [(name, *(row[at] for row in table.rows)) for at, name in enumerate(table.columns)][1:]
+    head = ("", *(str(number) for number in range(1, len(table.rows) + 1)))
+    if _fits([head, *turned]):
+        for number, row in enumerate(table.rows, start=1):
+            OUT.print(f"{number}  {row[0]}", soft_wrap=True)
+        _print_rows(table.title, head, turned, text=False)
+        return
+    OUT.print(table.title, style="bold italic")
+    for row in table.rows:
+        OUT.print(row[0], style="bold")
+        said = [f"{name}: {cell}" for name, cell in zip(table.columns[1:], row[1:], strict=True) if cell]
+        whole: Any = {"break_long_words": False, "break_on_hyphens": False}
+        OUT.print(textwrap.fill("; ".join(said), OUT.width, initial_indent="  ", subsequent_indent="  ", **whole))
+
+
+def _fits(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether no word is cut and no cell becomes a tower; two letters lie at the edge, one between columns."""
+    least, most = [], []
+    for column in zip(*rows, strict=True):
+        least.append(max(cell_len(word) for cell in column for word in cell.split() or [""]))
+        most.append(max(map(cell_len, column)))
+    spare = OUT.width - sum(least) - len(least) - 1
+    return spare >= 0 and all(high <= _LINES * (low + spare) for low, high in zip(least, most, strict=True))
+
+
+def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: bool = True) -> None:
+    shown = table_of(title, *columns)
+    for at, column in enumerate(shown.columns):
+        if text and any(len(row[at]) > _WORDS for row in rows):
+            column.justify = "left"
+    for row in rows:
+        shown.add_row(*row)
+    print_table(shown)

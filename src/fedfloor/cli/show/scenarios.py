@@ -1,0 +1,175 @@
+"""What scenarios, layers and listings look like."""
+
+__all__ = ["print_check", "print_listing", "print_profile"]
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
+from fedfloor.costs.headline import Headline
+from fedfloor.costs.layers import LayerCosts
+from fedfloor.scenario.catalogue import DATASETS
+from fedfloor.scenario.layers import LayerSpec
+from fedfloor.scenario.resolved import Scenario
+
+
+def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
+    """What there is, with one line each."""
+    for title, entries in groups.items():
+        table = Table(
+            title=title, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False
+        )
+        table.add_column(style="cyan", no_wrap=True, min_width=16)
+        table.add_column()
+        for name, summary in entries.items():
+            table.add_row(name, summary)
+        OUT.print(table, end="\n\n")
+
+
+def print_check(scenario: Scenario, figures: Headline) -> None:
+    """What a scenario resolves to."""
+    size = f"{len(scenario.floors)} floors, {len(scenario.devices)} devices, {scenario.radio.channels} channels"
+    OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}", style="bold")
+    model, training, need = scenario.model, scenario.training, figures.at_cut_1
+    width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="cyan")
+    table.add_column()
+    rows = {
+        "model": f"{model.name}, width {model.width:g}{width}, {len(scenario.layers)} layers, cuts "
+        f"{training.min_cut}..{len(scenario.layers)}",
+        "model size": f"{figures.parameters:,} parameters, {amount(figures.model_bits, 'bit')} on the air",
+        "cost model": scenario.costs.model,
+        "per sample": f"{amount(figures.flop_per_sample, 'FLOP')} forward and backward",
+        "per round": f"{amount(figures.flop_per_round, 'FLOP')} if every floor took part, "
+        f"{training.local_iterations} iterations each",
+        "device at cut 1": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
+        f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
+        "data": f"{scenario.data.name}, {_held(figures)}",
+        "rates": _rates(scenario),
+        "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
+        "traces": ", ".join(scenario.traces) or "none, all weather is drawn",
+    }
+    for key, text in rows.items():
+        table.add_row(key, text)
+    OUT.print(table)
+    _print_warnings(scenario, figures)
+    _print_floors(scenario, own=figures.samples is None)
+
+
+def _print_warnings(scenario: Scenario, figures: Headline, most: int = 10) -> None:
+    facts = DATASETS.get(scenario.data.name)
+    if facts is not None and figures.samples is not None and figures.samples > facts.training_samples:
+        note = f"{facts.training_samples:,} training samples exist: devices will hold fewer than they ask for"
+        OUT.print(f"{scenario.data.name}: {note}.", style="yellow")
+    if not scenario.limits:
+        OUT.print("Limits are off: no floor fails for energy or memory.")
+        return
+    able = len(scenario.floors) - len(figures.obstacles)
+    if not figures.obstacles and not figures.weak_links:
+        OUT.print("Every floor can take part, given full energy, mean gain and time.", style="green")
+    if figures.obstacles:
+        text = f"{able} of {len(scenario.floors)} floors can ever take part."
+        OUT.print(text, style="yellow" if able else "red")
+    if figures.weak_links:
+        OUT.print(f"{len(figures.weak_links)} floors need better than mean gain to upload.", style="yellow")
+    notes = (*figures.obstacles, *figures.weak_links)
+    for obstacle in notes[:most]:
+        OUT.print(f"  {obstacle.floor}: {obstacle.reason}")
+    if len(notes) > most:
+        OUT.print(f"  and {len(notes) - most} more")
+
+
+def _held(figures: Headline) -> str:
+    if figures.samples is None:
+        return "samples of every device known when the data is loaded; figures here are for those of the scenario"
+    return f"{figures.samples:,} samples held by devices"
+
+
+def _span(ends: tuple[float, float], unit: str) -> str:
+    low, high = (amount(value, unit) for value in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def _rates(scenario: Scenario) -> str:
+    rates = scenario.participation.rates
+    if isinstance(rates, str):
+        simulated = scenario.participation.simulated_rates
+        note = "" if rates != "estimated" else f" in training runs, {_listed(simulated)} in simulations"
+        return f"{rates}{note}"
+    return _listed(rates)
+
+
+def _listed(rates: str | tuple[float, ...]) -> str:
+    return rates if isinstance(rates, str) else ", ".join(f"{rate:g}" for rate in rates)
+
+
+def _print_floors(scenario: Scenario, *, own: bool, most: int = 30) -> None:
+    held = () if own else ("samples",)
+    table = table_of(
+        "floors", "floor", "devices", "distance", "gateway", "memory", "energy up to", *held, "device clock"
+    )
+    for floor in scenario.floors[:most]:
+        gateway, clocks = floor.gateway, [device.frequency for device in floor.devices]
+        table.add_row(
+            floor.name,
+            str(len(floor.devices)),
+            amount(gateway.distance, "m"),
+            amount(gateway.max_frequency, "Hz"),
+            amount(gateway.memory_bytes, "B"),
+            amount(gateway.max_energy, "J"),
+            *(str(sum(device.samples for device in floor.devices)) for _ in held),
+            _span((min(clocks), max(clocks)), "Hz"),
+        )
+    print_table(table)
+    if len(scenario.floors) > most:
+        OUT.print(f"and {len(scenario.floors) - most} more floors")
+
+
+def print_profile(
+    name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_model: str, batch: int, figures: Mapping[str, Any]
+) -> None:
+    """The layer table and the totals for every cut."""
+    title = f"{name}, cost model '{cost_model}', MFLOP, kept and error bytes per sample"
+    table = table_of(
+        title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "weights kB",
+        "gradients kB", "kept kB", "error kB", left=2,
+    )  # fmt: skip
+    other = costs.other_forward_flop + costs.other_backward_flop
+    memory = (costs.weight_bytes, costs.gradient_bytes, costs.output_bytes, costs.error_bytes)
+    for index, layer in enumerate(layers):
+        flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
+        table.add_row(
+            layer.name,
+            "x".join(map(str, layer.output)),
+            f"{layer.parameters:,}",
+            *(f"{part[index] / 1e6:.3f}" for part in flop),
+            *(f"{part[index] / 1e3:,.1f}" for part in memory),
+        )
+    table.add_section()
+    table.add_row(
+        "total",
+        "",
+        f"{figures['parameters']:,}",
+        *(f"{part.sum() / 1e6:.3f}" for part in (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)),
+        *(f"{part.sum() / 1e3:,.1f}" for part in memory),
+    )
+    print_table(table)
+    cuts = table_of(
+        f"cuts, one iteration with a batch of {batch}",
+        "cut", "after", "device", "gateway", "device memory", "gateway memory", "sent up per sample",
+        left=2,
+    )  # fmt: skip
+    for entry in figures["cuts"]:
+        cuts.add_row(
+            str(entry["cut"]),
+            entry["after"] or "raw samples leave",
+            amount(entry["device_flop"], "FLOP"),
+            amount(entry["gateway_flop"], "FLOP"),
+            amount(entry["device_bytes"], "B"),
+            amount(entry["gateway_bytes"], "B"),
+            amount(entry["boundary_bytes_per_sample"], "B"),
+        )
+    print_table(cuts)

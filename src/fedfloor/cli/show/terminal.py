@@ -1,0 +1,174 @@
+"""The terminal: tables, amounts, JSON and progress, which every command shares."""
+
+__all__ = ["ERR", "OUT", "amount", "columns", "print_json", "print_table", "progress", "table_of", "working"]
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column, Table
+from rich.text import Text
+
+from fedfloor.runs.folder import finite
+
+
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `cli.main`, where a reader who leaves early is no failure."""
+        raise BrokenPipeError
+
+
+ERR = _Terminal(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def _width() -> int | None:
+    """A pipe or a file has no width of its own: tables keep their lines whole there, unless COLUMNS says otherwise."""
+    known = os.environ.get("COLUMNS", "").isdigit() or (sys.stdout is not None and sys.stdout.isatty())
+    return None if known else 160  # rich looks for itself
+
+
+OUT = _Terminal(highlight=False, markup=False, emoji=False, width=_width())
+
+_PREFIXES = (
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "u"),
+    (1e-9, "n"),
+)
+
+
+def amount(value: float, unit: str) -> str:
+    """A quantity with three digits and a prefix: 1.78 TFLOP."""
+    if value == 0 or not np.isfinite(value):
+        return f"{value:g} {unit}"
+    scale, prefix = next((entry for entry in _PREFIXES if float(f"{abs(value):.3g}") >= entry[0]), _PREFIXES[-1])
+    return f"{value / scale:.3g} {prefix}{unit}"
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def table_of(title: str, *columns: str, left: int = 1) -> Table:
+    """A table whose first columns are text and whose others are figures."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="left" if index < left else "right")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table of plain words; whatever the terminal's width, no word and no number is cut.
+
+    Where columns do not fit side by side, their gaps narrow first, then texts of several words take several lines.
+    What is too wide even so runs over the edge, which a terminal shows on the next line.
+    """
+    cells = [[str(column.header), *map(str, column.cells)] for column in table.columns]
+    most = [max(map(cell_len, texts)) for texts in cells]
+    least = [
+        high if column.no_wrap else max(cell_len(word) for text in texts for word in text.split() or [""])
+        for column, texts, high in zip(table.columns, cells, most, strict=True)
+    ]
+    edge, gap = 2, 3  # what lies outside the columns, and between two of them
+    if sum(most) + edge + gap * (len(most) - 1) > OUT.width:
+        table.padding, gap = 0, 1
+    room = OUT.width - edge - gap * (len(most) - 1)
+    for column, low, high in zip(table.columns, least, most, strict=True):
+        spare = max(0, min(high - low, room - sum(least)))
+        column.width = low + spare
+        room -= spare
+    if room < sum(least):
+        table.width = sum(least) + edge + gap * (len(least) - 1)
+    OUT.print(table, crop=False)
+
+
+class _Note(ProgressColumn):
+    """What is worth saying beside the bar, most important first: what fits is shown."""
+
+    def render(self, task: Task) -> Text:
+        """As many parts as the line has room for; a plain text is cut at its end."""
+        note = task.fields["note"]
+        if isinstance(note, str):
+            return Text(note, no_wrap=True, overflow="ellipsis")
+        counts = len(f"{task.total:.0f}") * 2 + 1 if task.total is not None else 0
+        room = ERR.width - min(len(task.description), _most_label()) - _bar_width() - counts - len("0:00:00") - 5
+        shown: list[str] = []
+        for part in note:
+            if len("  ".join([*shown, part])) <= room:
+                shown.append(part)
+        return Text("  ".join(shown), no_wrap=True, overflow="ellipsis")
+
+
+def _bar_width() -> int:
+    return 20 if ERR.width >= 100 else 8
+
+
+def _most_label() -> int:
+    return max(10, ERR.width // 3)
+
+
+def columns() -> list[ProgressColumn]:
+    """What a progress bar shows; only the note gives way where a terminal is narrow."""
+
+    def whole() -> Column:
+        return Column(no_wrap=True)
+
+    label = Column(no_wrap=True, overflow="ellipsis", max_width=_most_label())
+    return [
+        TextColumn("{task.description}", table_column=label),
+        BarColumn(bar_width=_bar_width(), table_column=whole()),
+        MofNCompleteColumn(table_column=whole()),
+        TimeRemainingColumn(table_column=whole()),
+        _Note(),
+    ]
+
+
+@contextmanager
+def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator[tuple[Progress, TaskID]]:
+    """A live bar on standard error, below the note; none when quiet or when nobody looks, then only the note."""
+    bar = Progress(*columns(), console=ERR, transient=True, disable=quiet or not ERR.is_terminal)
+    if note and not quiet:
+        ERR.print(note, soft_wrap=True)
+    with bar:
+        yield bar, bar.add_task(label, total=total, note="")
+
+
+@contextmanager
+def working(note: str = "") -> Iterator[None]:
+    """A turning sign on standard error while a single decision is made; when nobody looks, only the note."""
+    if not ERR.is_terminal:
+        if note:
+            ERR.print(note)
+        yield
+        return
+    with ERR.status(f"deciding; {note}" if note else "deciding"):
+        yield

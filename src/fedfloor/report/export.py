@@ -1,0 +1,52 @@
+"""All rounds of all runs as one CSV file, for a spreadsheet or a data frame."""
+
+__all__ = ["write_csv"]
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fedfloor.errors import RunLogError
+from fedfloor.report.reading import Collection, ReadRun
+from fedfloor.report.saving import save
+from fedfloor.runs.folder import columns_of
+
+#: of a round's record; what versions to come may add to some rounds only is left out
+_LOGGED = ("round", "delay_s", "clock_s", "accuracy", "loss", "gateways")
+_CAUSES = ("energy", "memory", "lost")  #: columns that are always there
+
+
+def write_csv(collection: Collection, path: Path) -> None:
+    """One row per run and round; empty where a log has nothing, as an accuracy between evaluations."""
+    if not path.parent.is_dir():
+        raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file with --csv")
+    if path.is_dir():
+        raise RunLogError(f"{path}: is a folder. Name a file with --csv")
+    if path.suffix != ".csv":  # so that no file of a run or a report is ever written over
+        raise RunLogError(f"{path}: must end in .csv. Name it {path.with_suffix('.csv').name}")
+    if path.exists() and not path.is_file():
+        raise RunLogError(f"{path}: is a pipe or a device, no plain file. Name another file with --csv")
+    met = {cause for run in collection.runs for cause in run.summary.failures}
+    causes = [*_CAUSES, *sorted(met - set(_CAUSES))]
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
+            head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j"]
+            table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
+            table.writeheader()
+            for run in collection.runs:
+                table.writerows(_rows(run, causes))
+
+    save(Path(os.path.realpath(path)), write)  # a link stays one
+
+
+def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, Any]]:
+    columns = columns_of([{key: record[key] for key in _LOGGED} for record in run.records])
+    of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
+    for index, record in enumerate(run.records):
+        failed = [gateway["failure"] for gateway in record["gateways"]]
+        counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
+        yield {key: values[index] for key, values in columns.items()} | of_run | counts

@@ -1,0 +1,104 @@
+"""In what runs of one scenario differ beside their policy and seed, as names that tell them apart."""
+
+__all__ = ["variants"]
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from fedfloor.runs.folder import flat
+from fedfloor.scenario import Scenario
+
+#: free to differ between runs that belong together
+_FREE = ("name", "seed", "rounds", "policy", "training.checkpoint_every")
+#: drawn from the seed, unless a plain number is given
+_DRAWN = ("floors", "battery")
+_PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")  #: as many values as channels
+_SHOWN = 3  #: keys of a name
+
+Settings = Mapping[str, Any]
+
+
+def variants(runs: Sequence[tuple[Scenario, Mapping[str, Any]]]) -> list[str]:
+    """For every scenario with the table it was read from: in what it departs from the first; empty if in nothing.
+
+    Equal names mean equal settings. What is drawn from the seed counts only if it differs between runs of one seed:
+    then it was set, and is held against the first run like everything else.
+    """
+    settings = [_settings(table) for _, table in runs]
+    plants = [_plant(table) for _, table in runs]
+    links = [{key: plant.pop(key) for key in list(plant) if key.endswith(_PER_CHANNEL)} for plant in plants]
+    seeds = [scenario.seed for scenario, _ in runs]
+    channels = [scenario.radio.channels for scenario, _ in runs]
+    set_in_plants = _changed(seeds, plants)
+    set_in_links = _changed(list(zip(seeds, channels, strict=True)), links)
+    found = []
+    for own, plant, link, count in zip(settings, plants, links, channels, strict=True):
+        apart = _differences(own, settings[0])
+        apart |= _differences(plant, plants[0], set_in_plants)
+        apart |= _differences(link, links[channels.index(count)], set_in_links)
+        found.append(apart)
+    return _distinct(found)
+
+
+def _settings(table: Mapping[str, Any]) -> Settings:
+    """What no seed decides."""
+    rest = {key: value for key, value in table.items() if key not in _DRAWN}
+    return {key: value for key, value in flat(rest).items() if not _below(key, _FREE)}
+
+
+def _plant(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Floors and batteries as they were asked for, without what training found left for a device."""
+    drawn = flat({key: table[key] for key in _DRAWN if key in table})
+    return {key: value for key, value in drawn.items() if not key.endswith(".held")}
+
+
+def _below(key: str, parents: Iterable[str]) -> bool:
+    return any(key == parent or key.startswith(f"{parent}.") for parent in parents)
+
+
+def _differences(own: Settings, base: Settings, keys: Iterable[str] | None = None) -> dict[str, Any]:
+    every = sorted(own.keys() | base.keys()) if keys is None else keys
+    return {key: own.get(key) for key in every if own.get(key) != base.get(key)}
+
+
+def _changed(groups: Sequence[Hashable], plants: Sequence[Settings]) -> list[str]:
+    """Keys that differ between runs of one group."""
+    first: dict[Hashable, Settings] = {}
+    found: set[str] = set()
+    for group, plant in zip(groups, plants, strict=True):
+        base = first.setdefault(group, plant)
+        if plant != base:
+            found |= _differences(plant, base).keys()
+    return sorted(found)
+
+
+def _distinct(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each; what the name has no room for is told apart by a number."""
+    names, alike = [], dict[str, list[Mapping[str, Any]]]()
+    for differing in found:
+        name = _name(differing)
+        known = alike.setdefault(name, [])
+        if differing not in known:
+            known.append(differing)
+        number = known.index(differing) + 1
+        names.append(f"{name} ({number})" if number > 1 else name)
+    return names
+
+
+def _name(differing: Mapping[str, Any]) -> str:
+    """The first settings that differ; of floors and layers that differ alike as one."""
+    values: dict[str, list[Any]] = {}
+    for key, value in differing.items():
+        values.setdefault(re.sub(r"\[\d+\]", "", key), []).append(value)
+    if any(key.startswith("model.") and not key.startswith("model.layers") for key in values):
+        values = {key: value for key, value in values.items() if not key.startswith("model.layers")}
+    parts = [f"{key}={_shown(entries)}" for key, entries in values.items()]
+    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return ", ".join(parts[:_SHOWN]) + more
+
+
+def _shown(entries: Sequence[Any]) -> str:
+    distinct = list(dict.fromkeys("none" if entry is None else str(entry) for entry in entries))
+    text = "/".join(distinct[:2]) + ("/.." if len(distinct) > 2 else "")
+    return text if len(text) <= 40 else f"{text[:38]}.."

@@ -1,0 +1,1 @@
+"""The one loop, what it runs on, what it records and who listens."""

@@ -1,0 +1,1 @@
+"""What rounds run on: plants behind one contract."""

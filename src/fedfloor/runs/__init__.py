@@ -1,0 +1,1 @@
+"""From the name of a scenario to a finished run."""

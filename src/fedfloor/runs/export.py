@@ -1,0 +1,80 @@
+"""A run's model as one file that can be used without us: weights, and beside them what to make of the inputs."""
+
+__all__ = ["export_model", "facts_of", "refuse_export"]
+
+import json
+import os
+import stat
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save
+
+from fedfloor.arrays import Floats
+from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.runs.folder import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, TIMINGS
+from fedfloor.scenario.model import Model
+
+
+
+def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
+    """Metadata of an exported model, all but its name as JSON; its inputs are (x - mean) / deviation per channel."""
+    return {
+        "model": model.name,
+        "width": json.dumps(model.width),
+        "batch_norm": json.dumps(model.batch_norm),
+        "head": json.dumps(model.head),
+        "classes": json.dumps(model.classes),
+        "input": json.dumps(model.input),
+        "mean": json.dumps(mean.tolist()),
+        "deviation": json.dumps(deviation.tolist()),
+    }
+
+
+def refuse_export(path: Path, run: Path) -> None:
+    """Leave alone what is no plain file, and what the run itself is made of."""
+    target, folder = Path(os.path.realpath(path)), Path(os.path.realpath(run))
+    own = [*(folder / CHECKPOINT).glob("*"), *(folder / name for name in (SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS))]
+    try:
+        found = target.stat() if target.parent.is_dir() else None
+        if found is None:
+            raise RunLogError(f"{path}: there is no folder {target.parent}. Make it, or name another file")
+        same = any(os.path.samestat(found, file.stat()) for file in own if file.exists())
+    except FileNotFoundError:
+        found, same = None, False
+    except OSError as error:
+        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
+    if same or target.parent == folder / CHECKPOINT:
+        raise RunLogError(f"{path}: belongs to the run itself, which needs it to go on. Name another file")
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise RunLogError(f"{path}: is a folder. Name a file in it, as {path / 'model.safetensors'}")
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise RunLogError(f"{path}: is a pipe or a device, no plain file. Name another file")
+    if found is not None and not os.access(target, os.W_OK):
+        raise RunLogError(f"{path}: is write-protected. Name another file")
+    if ".safetensors" not in (path.suffix, target.suffix):
+        advice = f"Name it {path.with_suffix('.safetensors').name}"
+        raise RunLogError(f"{path}: must end in .safetensors, for that is what it will hold. {advice}")
+
+
+def export_model(path: Path, weights: Mapping[str, npt.NDArray[np.generic]], facts: Mapping[str, str]) -> None:
+    """Write weights and facts as safetensors; until all of it is there, a file of that name stays as it was."""
+    target = Path(os.path.realpath(path))  # a link stays one
+    part = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        file = part.open("xb")
+    except OSError as error:
+        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
+    try:
+        with file:
+            file.write(save(dict(weights), dict(facts)))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, or name another place") from None
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""What a run writes, told to another process that writes it again: folders that are whole whenever either is killed."""
+
+__all__ = ["Changes", "Kept", "Mirror", "kept_of", "write_changes"]
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedfloor.files import write_whole
+from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.runs.folder import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, STATE, TIMINGS
+
+#: what a run can go on from; written after everything that it names
+_STATE = f"{CHECKPOINT}/{STATE}"
+_LOGS = (ROUNDS, TIMINGS)
+#: file, where the bytes go, the bytes
+Changes = tuple[tuple[str, int, bytes], ...]
+
+
+@dataclass(slots=True)
+class Mirror:
+    """What of a run folder was told already."""
+
+    folder: Path
+    _logged: dict[str, int] = field(default_factory=dict)  #: bytes of logs
+    _seen: dict[str, bytes] = field(default_factory=dict)  #: small files
+
+    def changes(self) -> Changes:
+        """What is new since the last call.
+
+        The state of a checkpoint comes after the weights that it names, the bounds after all that they sum up.
+        """
+        found = [*self._whole(SCENARIO), *self._whole(HOLDING)]
+        for name in _LOGS:
+            with (self.folder / name).open("rb") as file:
+                begin = file.seek(self._logged.get(name, 0))
+                content = file.read()
+            if content:
+                found.append((name, begin, content))
+                self._logged[name] = begin + len(content)
+        for name, _, state in self._whole(_STATE):
+            weights = f"{CHECKPOINT}/{json.loads(state)['weights']}"
+            found += [(weights, 0, (self.folder / weights).read_bytes()), (name, 0, state)]
+        return (*found, *self._whole(BOUNDS))
+
+    def _whole(self, name: str) -> Changes:
+        """A small file, if it is new."""
+        content = _bytes(self.folder / name)
+        if content is None or content == self._seen.get(name):
+            return ()
+        self._seen[name] = content
+        return ((name, 0, content),)
+
+
+def write_changes(folder: Path, changes: Changes) -> bool:
+    """Bring a folder up to what its mirror told; returns whether that is a new checkpoint."""
+    try:
+        (folder / CHECKPOINT).mkdir(parents=True, exist_ok=True)
+        relied_on = any(name == _STATE for name, _, _ in changes)
+        for name, offset, content in changes:
+            path = folder / name
+            if name in _LOGS:
+                with path.open("r+b" if path.exists() else "wb") as file:
+                    if file.seek(0, os.SEEK_END) < offset:
+                        problem = "somebody else has removed what was written to it"
+                        raise FailedRunError(f"{path}: {problem}. Start the comparison again: it looks what is left")
+                    file.truncate(offset)
+                    file.seek(offset)
+                    file.write(content)
+                    if relied_on:  # by a checkpoint
+                        file.flush()
+                        os.fsync(file.fileno())
+                continue
+            write_whole(path, content)
+            if name == _STATE:
+                _remove_old(folder / CHECKPOINT, json.loads(content)["weights"])
+        return relied_on
+    except OSError as error:
+        problem = f"{folder}: cannot be written: {error.strerror}"
+        raise FailedRunError(f"{problem}. Make room, then start the comparison again: it goes on") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a run goes on from, wherever that is; nothing for one that begins."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def unpack(self, folder: Path) -> Mirror:
+        """Write it into a folder, for a mirror that tells only what comes after it."""
+        for name, content in self.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        logged = {name: len(content) for name, content in self.files.items() if name in _LOGS}
+        seen = {name: content for name, content in self.files.items() if name in (SCENARIO, _STATE)}
+        return Mirror(folder, logged, seen)
+
+
+def kept_of(folder: Path) -> Kept:
+    """The last checkpoint of a run folder, with as much of the logs as it has seen."""
+    state = _bytes(folder / _STATE)
+    if state is None:
+        return Kept()
+    try:
+        found = json.loads(state)
+        rounds, weights = int(found["round"]), f"{CHECKPOINT}/{found['weights']}"
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunLogError(f"{folder / _STATE}: is damaged: {error}. Restore it, or remove {folder}") from None
+    files = {}
+    for name in (SCENARIO, *_LOGS, weights, _STATE):
+        content = _bytes(folder / name)
+        if content is None:
+            raise RunLogError(
+                f"{folder / name}: is missing, but the checkpoint needs it. Restore it, or remove {folder}"
+            )
+        files[name] = b"".join(content.splitlines(keepends=True)[:rounds]) if name in _LOGS else content
+    return Kept(files)
+
+
+def _remove_old(folder: Path, named: str) -> None:
+    for old in folder.glob("weights-*.safetensors"):
+        if old.name != named:
+            old.unlink()
+
+
+def _bytes(path: Path) -> bytes | None:
+    """What a file holds; None if there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,127 @@
+"""What a decision amounts to: times, energies and memory of every floor, and which limits they break."""
+
+__all__ = ["FloorFigures", "LinkTimes", "TrainingFigures", "figures", "link_times", "training_figures"]
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedfloor.arrays import Bools, Floats, Ints
+from fedfloor.costs.compute import computing_energy, exceeds, floor_maximum, floor_sum, split_costs, training_time
+from fedfloor.costs.radio import transmit_time, upload_energy
+from fedfloor.scheduling.state import IDLE, Allocation, RoundState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkTimes:
+    """Transfer times on every link, each (M, J) [s]."""
+
+    download: Floats
+    upload: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingFigures:
+    """What training asks of devices and gateways."""
+
+    time: Floats  #: (M,) [s] Eq. (1)
+    gateway_energy: Floats  #: (M,) [J] Eq. (3)
+    gateway_bytes: Floats  #: (M,) [byte] Eq. (5)
+    device_energy: Floats  #: (N,) [J] Eq. (2)
+    device_bytes: Floats  #: (N,) [byte] Eq. (4)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorFigures:
+    """What a round asks of every floor on its channel; 0 for floors without one."""
+
+    download: Floats  #: (M,) [s] Eq. (6)
+    training: Floats  #: (M,) [s] Eq. (1)
+    upload: Floats  #: (M,) [s] Eq. (7)
+    gateway_energy: Floats  #: (M,) [J] Eq. (9)
+    gateway_bytes: Floats  #: (M,) [byte] Eq. (5)
+    device_energy: Floats  #: (N,) [J] Eq. (2)
+    device_bytes: Floats  #: (N,) [byte] Eq. (4)
+    short_of_energy: Bools  #: (M,) C9 or C10 is broken
+    short_of_memory: Bools  #: (M,) C7 or C8 is broken
+
+    @property
+    def delay(self) -> Floats:
+        """Delay of every floor [s], (M,), inner sum of Eq. (10)."""
+        return self.download + self.training + self.upload
+
+
+def link_times(state: RoundState, power: Floats) -> LinkTimes:
+    """Transfer times on every link if gateways send with power (M,)."""
+    band, weather, size = state.plant.band, state.weather, state.plant.workload.model_bits
+    return LinkTimes(
+        download=transmit_time(
+            size,
+            band.base_station_power,
+            weather.downlink_gain,
+            weather.downlink_interference,
+            bandwidth=band.downlink_bandwidth,
+            noise_density=band.noise_density,
+        ),
+        upload=transmit_time(
+            size,
+            power[:, None],
+            weather.uplink_gain,
+            weather.uplink_interference,
+            bandwidth=band.uplink_bandwidth,
+            noise_density=band.noise_density,
+        ),
+    )
+
+
+def training_figures(state: RoundState, cut: Ints, frequency: Floats) -> TrainingFigures:
+    """What training asks for with cuts (N,) and gateway frequencies (N,) [Hz]."""
+    gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
+    floor, split = devices.floor, split_costs(state.plant.workload, cut, devices.batch)
+    phi, capacitance = gateways.flops_per_cycle[floor], gateways.switched_capacitance[floor]
+    times = training_time(
+        split.bottom_flop, split.top_flop, devices.flops_per_cycle * devices.frequency, phi * frequency
+    )
+    return TrainingFigures(
+        time=floor_maximum(times, floor, floors),
+        gateway_energy=floor_sum(computing_energy(split.top_flop, frequency, capacitance, phi), floor, floors),
+        gateway_bytes=floor_sum(split.top_bytes, floor, floors),
+        device_energy=computing_energy(
+            split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
+        ),
+        device_bytes=split.bottom_bytes,
+    )
+
+
+def figures(state: RoundState, channel: Ints, allocation: Allocation) -> FloorFigures:
+    """Figures of every floor that has a channel (M,) under an allocation."""
+    plant, weather, served = state.plant, state.weather, channel != IDLE
+    links = link_times(state, allocation.power)
+    at = (np.arange(channel.size), np.where(served, channel, 0))
+    download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
+    training = training_figures(state, allocation.cut, allocation.frequency)
+    heard = served & np.isfinite(upload)
+    on_air = upload_energy(allocation.power, np.where(heard, upload, 0.0))  # nobody sends into a dead link for ever
+    gateway_energy = np.where(served, training.gateway_energy + on_air, 0.0)
+    busy = served[plant.devices.floor]
+    device_energy = np.where(busy, training.device_energy, 0.0)
+    device_bytes = np.where(busy, training.device_bytes, 0.0)
+    gateway_bytes = np.where(served, training.gateway_bytes, 0.0)
+    short = exceeds(device_energy, weather.device_energy)
+    full = exceeds(device_bytes, plant.devices.memory_bytes)
+    return FloorFigures(
+        download=download,
+        training=np.where(served, training.time, 0.0),
+        upload=upload,
+        gateway_energy=gateway_energy,
+        gateway_bytes=gateway_bytes,
+        device_energy=device_energy,
+        device_bytes=device_bytes,
+        short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(short, state),
+        short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(full, state),
+    )
+
+
+def _any_device(broken: Bools, state: RoundState) -> Bools:
+    """Floors with at least one such device, (N,) -> (M,)."""
+    return floor_sum(broken.astype(float), state.plant.devices.floor, state.plant.gateways.count) > 0

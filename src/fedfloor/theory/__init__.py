@@ -1,0 +1,1 @@
+"""What the paper proves, as functions with plain inputs and plain outputs."""

@@ -1,0 +1,1 @@
+"""Data sets, who holds what, and which samples make a batch."""

@@ -1,0 +1,231 @@
+"""Official files of data sets: download them, and tell whether those at hand are the official ones."""
+
+__all__ = ["REMOTES", "Fetched", "FileCheck", "Progress", "Remote", "Verified", "fetch", "verify"]
+
+import hashlib
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from fedfloor.errors import DataError, advice_for
+from fedfloor.training.data.sources import data_folder, dataset_files, load_dataset, unpacked
+
+#: called with the file's name, the bytes that are here and the bytes there are
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """An official file."""
+
+    url: str
+    size_bytes: int
+    md5: str
+
+    @property
+    def file(self) -> str:
+        """Its name, without folders."""
+        return self.url.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that is in place and official."""
+
+    path: Path
+    fresh: bool  #: false: it was there already
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """One file of a data set."""
+
+    path: Path
+    checksum: str  #: `official`, or `unknown`: differs from the official one, or there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A data set that could be read, in figures."""
+
+    name: str
+    origin: str  #: "embedded slice", or the path it was read from
+    files: tuple[FileCheck, ...]
+    training: int  #: samples
+    test: int  #: samples
+    classes: int
+    shape: tuple[int, ...]  #: (C, H, W)
+    training_per_class: tuple[int, ...]
+    test_per_class: tuple[int, ...]
+
+
+_FASHION_MNIST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+_CIFAR10 = "https://www.cs.toronto.edu/~kriz"
+_SVHN = "http://ufldl.stanford.edu/housenumbers"
+
+#: data set -> its official files, with the checksums their authors give
+REMOTES: Mapping[str, tuple[Remote, ...]] = MappingProxyType(
+    {
+        "fashion-mnist": (
+            Remote(f"{_FASHION_MNIST}/train-images-idx3-ubyte.gz", 26_421_880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+            Remote(f"{_FASHION_MNIST}/train-labels-idx1-ubyte.gz", 29_515, "25c81989df183df01b3e8a0aad5dffbe"),
+            Remote(f"{_FASHION_MNIST}/t10k-images-idx3-ubyte.gz", 4_422_102, "bef4ecab320f06d8554ea6380940ec79"),
+            Remote(f"{_FASHION_MNIST}/t10k-labels-idx1-ubyte.gz", 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
+        ),
+        "cifar10": (Remote(f"{_CIFAR10}/cifar-10-binary.tar.gz", 170_052_171, "c32a1d4ab5d03f1284b67883e8d87530"),),
+        "svhn": (
+            Remote(f"{_SVHN}/train_32x32.mat", 182_040_794, "e26dedcc434d2e4c54c9b2d4a06d8373"),
+            Remote(f"{_SVHN}/test_32x32.mat", 64_275_384, "eb5a983be6a315427106f1b164d9cef3"),
+        ),
+    }
+)
+
+#: what the official files hold, so that files that were unpacked or packed anew are known too
+_CONTENTS = MappingProxyType(
+    {
+        "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+        "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
+        "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
+        "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
+        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+    }
+)
+
+_CHUNK = 1 << 18  # bytes
+_TIMEOUT = 30.0  # seconds without a byte
+#: what a network does; any other OSError is the disk's
+_NETWORK = (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, ConnectionError, TimeoutError)
+
+
+def fetch(
+    name: str,
+    folder: Path | None = None,
+    *,
+    on_progress: Progress | None = None,
+    remotes: Mapping[str, Sequence[Remote]] = REMOTES,
+) -> tuple[Fetched, ...]:
+    """Put the official files into `folder`/`name`; what is there and right stays, what was begun goes on."""
+    if name not in remotes:
+        raise DataError(f"data set '{name}': unknown. {advice_for(name, remotes)}")
+    root = data_folder(folder)
+    present = {remote: _present(remote, (root, root / name)) for remote in remotes[name]}
+    by_hand = [f"{remote.url} to {root / name / remote.file}" for remote, path in present.items() if path is None]
+    done = []
+    for remote, path in present.items():
+        if path is not None:
+            done.append(Fetched(path, fresh=False))
+            continue
+        target = root / name / remote.file
+        try:
+            _download(remote, target, on_progress or _silent)
+        except _NETWORK as error:
+            advice = f"Try again later, what has arrived is kept; or download by hand: {'; '.join(by_hand)}"
+            raise DataError(f"{remote.url}: {_reason(error)}. {advice}") from None
+        except OSError as error:
+            advice = "Make room, or name another folder with --data-dir"
+            raise DataError(f"{target}: cannot be written: {error.strerror or error}. {advice}") from None
+        by_hand.pop(0)
+        done.append(Fetched(target, fresh=True))
+    return tuple(done)
+
+
+def verify(name: str, folder: Path | None = None, *, remotes: Mapping[str, Sequence[Remote]] = REMOTES) -> Verified:
+    """Read a data set as training would, and compare its files with the official ones."""
+    data = load_dataset(name, folder)
+    known = {remote.file: remote.md5 for remote in remotes.get(name, ())}
+    train, test = (np.bincount(labels, minlength=data.classes) for labels in (data.train_labels, data.test_labels))
+    return Verified(
+        name=name,
+        origin=data.origin,
+        files=tuple(FileCheck(path, _checksum(path, known)) for path in dataset_files(name, folder)),
+        training=len(data.train_images),
+        test=len(data.test_images),
+        classes=data.classes,
+        shape=data.train_images.shape[1:],
+        training_per_class=tuple(train.tolist()),
+        test_per_class=tuple(test.tolist()),
+    )
+
+
+def _silent(_file: str, _done: int, _total: int) -> None:
+    """No news."""
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _checksum(path: Path, known: Mapping[str, str]) -> str:
+    if path.name in known and _md5(path) == known[path.name]:
+        return "official"
+    contents = {file: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in unpacked(path)}
+    return "official" if all(_CONTENTS.get(file) == md5 for file, md5 in contents.items()) else "unknown"
+
+
+def _present(remote: Remote, places: Sequence[Path]) -> Path | None:
+    """Where the file is already; a file that is not the official one is never overwritten."""
+    for place in places:
+        path = place / remote.file
+        if not path.is_file():
+            continue
+        if path.stat().st_size != remote.size_bytes or _md5(path) != remote.md5:
+            raise DataError(f"{path}: is there, but is not the official file. Move or remove it, then fetch again")
+        return path
+    return None
+
+
+def _download(remote: Remote, target: Path, on_progress: Progress) -> None:
+    part = target.with_name(f"{target.name}.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    here = part.stat().st_size if part.exists() else 0
+    if here > remote.size_bytes:  # of another file
+        part.unlink()
+        here = 0
+    if here < remote.size_bytes:
+        _receive(remote, part, here, on_progress)
+    found = _md5(part)
+    if found != remote.md5:
+        part.unlink()
+        wrong = f"{remote.url}: came with MD5 {found}, must be {remote.md5}; removed"
+        raise DataError(f"{wrong}. Fetch again; if that does not help, a proxy or the server sends another file")
+    part.replace(target)
+
+
+def _receive(remote: Remote, part: Path, here: int, on_progress: Progress) -> None:
+    """Append what is missing to `part`; a server that sends everything again starts it anew."""
+    request = urllib.request.Request(remote.url, headers={"User-Agent": "fedfloor"})  # noqa: S310 - from our table
+    if here:
+        request.add_header("Range", f"bytes={here}-")
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310 - as above
+        if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {here}-"):
+            here = 0
+        if response.length is not None and here + response.length != remote.size_bytes:
+            raise ConnectionError(f"offers {here + response.length:,} bytes, must be {remote.size_bytes:,}")
+        with part.open("ab" if here else "wb") as opened:
+            while chunk := response.read(_CHUNK):
+                opened.write(chunk)
+                here += len(chunk)
+                on_progress(remote.file, here, remote.size_bytes)
+    if here != remote.size_bytes:
+        raise ConnectionError(f"ended after {here:,} of {remote.size_bytes:,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        error.close()
+        return f"HTTP {error.code} {error.reason}"
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return str(getattr(cause, "strerror", None) or cause or type(error).__name__)

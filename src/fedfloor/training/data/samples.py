@@ -1,0 +1,34 @@
+"""The samples of a run: who holds which, and which of them make a batch."""
+
+__all__ = ["Samples", "batch_of"]
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.arrays import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """The data of a run, and which device holds what."""
+
+    images: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
+    labels: Ints  #: (D,)
+    first: Ints  #: (N+1,) device n holds `held[first[n]:first[n+1]]`
+    held: Ints  #: (sum D_n,) sample numbers
+    test_images: npt.NDArray[np.generic]  #: (D', ...)
+    test_labels: Ints  #: (D',)
+    mean: Floats  #: (C,) per channel
+    deviation: Floats  #: (C,) per channel
+
+    def of_device(self, n: int) -> Ints:
+        """Sample numbers of device n."""
+        return self.held[self.first[n] : self.first[n + 1]]
+
+
+def batch_of(held: Ints, size: int, seed: int, index: int, device: int, iteration: int) -> Ints:
+    """Sample numbers of a device's batch in a round, drawn without replacement; every batch has its own stream."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, index, device, iteration)))
+    return np.sort(rng.choice(held, size=min(size, held.size), replace=False))

@@ -1,0 +1,1 @@
+"""Networks: how they are built, described, cut, averaged and stored."""

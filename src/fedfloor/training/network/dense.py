@@ -1,0 +1,103 @@
+"""Several devices' small dense networks trained at once: one matrix product per layer for all of them.
+
+The weights take their step inside the product, so that no gradient is ever written to memory: on small networks most
+of the time goes into moving weights, not into arithmetic.
+"""
+
+__all__ = ["AT_ONCE", "DenseStack", "is_dense"]
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedfloor.training.network.description import chain
+
+AT_ONCE = 8  #: devices whose weights still fit a core's cache together
+
+#: activation -> its derivative, from its output
+_ACTIVATIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
+    nn.ReLU: lambda out: (out > 0).to(out.dtype),
+    nn.Sigmoid: lambda out: out * (1.0 - out),
+    nn.Tanh: lambda out: 1.0 - out * out,
+}
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")  #: no public way to ask
+
+
+def is_dense(network: nn.Module) -> bool:
+    """Whether a network is a flatten, then plain linear layers with simple activations between them, all trained."""
+    first, *modules = (module for _, module in chain(network) if not isinstance(module, nn.Identity))
+    alternate = all(
+        _is_plain(module) or (type(module) in _ACTIVATIONS and isinstance(before, nn.Linear))
+        for before, module in zip([None, *modules], modules, strict=False)
+    )
+    trained = all(
+        parameter.requires_grad and parameter.dtype == torch.float32 for parameter in network.parameters()
+    ) and not list(network.buffers())
+    trained = trained and not any(_is_watched(part) for part in (*network.modules(), *network.parameters()))
+    return type(first) is nn.Flatten and alternate and trained and bool(modules) and _is_plain(modules[-1])
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """A linear layer that is nothing more: no weights computed from others."""
+    return type(module) is nn.Linear and {name for name, _ in module.named_parameters()} <= {"weight", "bias"}
+
+
+def _is_watched(part: object) -> bool:
+    """Whether a module or a weight has hooks or a forward of its own, which a stack would pass by."""
+    return any(getattr(part, name, None) for name in _HOOKS) or "forward" in vars(part)
+
+
+class DenseStack:
+    """Copies of a network's weights, one for each of k devices."""
+
+    def __init__(self, network: nn.Module, count: int) -> None:
+        modules = [module for _, module in chain(network) if not isinstance(module, nn.Flatten | nn.Identity)]
+        self._layers: list[tuple[Tensor, Tensor | None, nn.Module | None]] = []
+        for module, follower in zip(modules, [*modules[1:], None], strict=True):
+            if isinstance(module, nn.Linear):
+                weight = module.weight.detach().expand(count, -1, -1).clone()  # (k, out, in)
+                bias = None if module.bias is None else module.bias.detach().expand(count, 1, -1).clone()  # (k, 1, out)
+                self._layers.append((weight, bias, None if isinstance(follower, nn.Linear) else follower))
+
+    def step(self, x: Tensor, y: Tensor, share: Tensor, rate: float) -> Tensor:
+        """One step of SGD for every device; x (k, B, ...), y and the samples' weights (k, B) -> losses (k,)."""
+        with torch.no_grad():
+            outputs = [x.flatten(2)]  # (k, B, in)
+            for weight, bias, activation in self._layers:
+                product = outputs[-1] @ weight.transpose(1, 2) if bias is None else _affine(bias, outputs[-1], weight)
+                outputs.append(product if activation is None else activation(product))
+            scores = outputs.pop().log_softmax(-1)  # (k, B, classes)
+            losses = -(scores.gather(2, y.unsqueeze(2)).squeeze(2) * share).sum(1)
+            error = scores.exp_().sub_(functional.one_hot(y, scores.shape[2])).mul_(share.unsqueeze(2))
+            for at in range(len(self._layers) - 1, -1, -1):
+                weight, bias, _ = self._layers[at]
+                below = None
+                if at > 0:
+                    below = error @ weight
+                    activation = self._layers[at - 1][2]
+                    if activation is not None:
+                        below.mul_(_ACTIVATIONS[type(activation)](outputs[at]))
+                weight.baddbmm_(error.transpose(1, 2), outputs[at], alpha=-rate)
+                if bias is not None:
+                    bias.sub_(error.sum(1, keepdim=True), alpha=rate)
+                if below is not None:
+                    error = below
+        return losses
+
+    def save(self, trained: Any) -> None:
+        """Write the weights of every device into vectors (k, P), laid out as the network's own."""
+        out, at = torch.from_numpy(trained), 0
+        for weight, bias, _ in self._layers:
+            for part in (weight, bias):
+                if part is not None:
+                    length = part[0].numel()
+                    out[: part.shape[0], at : at + length] = part.reshape(part.shape[0], -1)
+                    at += length
+
+
+def _affine(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    return torch.baddbmm(bias, x, weight.transpose(1, 2))

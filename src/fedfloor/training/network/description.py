@@ -1,0 +1,150 @@
+"""A torch network -> its layer list, by shape inference on tensors without data."""
+
+__all__ = ["chain", "cut_points", "describe", "infer_layers"]
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fedfloor.errors import ModelError
+from fedfloor.references import is_users, where_raised
+from fedfloor.scenario.layers import Attachment, LayerKind, LayerSpec
+from fedfloor.scenario.model import Costs, Model
+from fedfloor.training.network.models import build_model
+
+_KINDS: dict[type[nn.Module], LayerKind] = {
+    nn.Conv2d: "convolution",
+    nn.Linear: "linear",
+    nn.MaxPool2d: "max_pooling",
+    nn.AvgPool2d: "average_pooling",
+    nn.AdaptiveAvgPool2d: "average_pooling",
+}
+_ATTACHMENTS: dict[type[nn.Module], Attachment | None] = {
+    nn.ReLU: "activation",
+    nn.Sigmoid: "activation",
+    nn.Tanh: "activation",
+    nn.LeakyReLU: "activation_in",
+    nn.GELU: "activation_in",
+    nn.SiLU: "activation_in",
+    nn.BatchNorm2d: "batch_norm",
+    nn.BatchNorm1d: "batch_norm",
+    nn.Dropout: "dropout",
+    nn.Dropout2d: "dropout",
+    nn.Flatten: "flatten",
+    nn.Identity: None,
+}
+_BATCH = 2  #: samples of the pass that infers shapes; a module that mixes them shows
+_SHORT = {"convolution": "conv", "linear": "linear", "max_pooling": "pool", "average_pooling": "pool"}
+
+
+def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
+    """Layer list of the network whose costs a scenario asks for."""
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")  # torch warns of empty layers; the chain below names them
+        network = build_model(model, width=costs.width)
+    try:
+        return describe(network, model.input, label=model.name)
+    except ValidationError as error:
+        reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise ModelError(f"{model.name}: a layer cannot be described: {reason}") from None
+
+
+def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[LayerSpec, ...]:
+    """Layer list of a network: one entry per convolution, pooling or linear layer with what follows it.
+
+    Shapes come from a pass over tensors that have no data, so no operation is carried out.
+    """
+    current = torch.empty(_BATCH, *input_shape, device="meta")
+    layers: list[LayerSpec] = []
+    owners: set[int] = set()
+    seen: Counter[str] = Counter()
+    for path, module in chain(network, label):
+        kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
+        if kind is None and type(module) not in _ATTACHMENTS:
+            known = sorted(entry.__name__ for entry in (*_KINDS, *_ATTACHMENTS))
+            problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
+            raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
+        current = _through(module, current, path, label)
+        for parameter in module.parameters():
+            if id(parameter) in owners:
+                raise ModelError(
+                    f"{label}: module '{path}' shares its weights with an earlier one, which no cut allows"
+                )
+            owners.add(id(parameter))
+        if kind is not None:
+            seen[_SHORT[kind]] += 1
+            layers.append(_layer(f"{_SHORT[kind]}{seen[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:])))
+            continue
+        attachment = _ATTACHMENTS[type(module)]
+        if layers and attachment is not None:
+            layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
+        elif attachment not in (None, "flatten"):
+            # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
+            raise ModelError(f"{label}: module '{path}' ({type(module).__name__}) stands before the first layer")
+    if not layers:
+        raise ModelError(f"{label}: has no convolution, pooling or linear layer")
+    return tuple(layers)
+
+
+def chain(network: nn.Module, label: str = "model", prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Modules of a network in the order data passes them; only chains can be cut."""
+    if not isinstance(network, nn.Sequential):
+        if prefix and not list(network.children()):
+            yield prefix, network
+            return
+        where = f"module '{prefix}'" if prefix else "the network"
+        problem = f"{where} is a {type(network).__name__}, not a torch.nn.Sequential"
+        raise ModelError(f"{label}: {problem}. Only a chain of layers can be cut: nest Sequentials")
+    if type(network).forward is not nn.Sequential.forward:
+        raise ModelError(f"{label}: {type(network).__name__} has a forward of its own. Only a plain chain can be cut")
+    for name, child in network._modules.items():  # noqa: SLF001  # named_children leaves out a module's second use
+        assert child is not None
+        yield from chain(child, label, f"{prefix}.{name}" if prefix else name)
+
+
+def cut_points(network: nn.Module) -> tuple[int, ...]:
+    """For every cut 0..L, how many modules of the chain are on the device."""
+    kinds = [type(module) in _KINDS for _, module in chain(network)]
+    starts = [at for at, is_layer in enumerate(kinds) if is_layer]
+    return (0, *starts[1:], len(kinds))
+
+
+def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
+    """Output of a module for a tensor without data."""
+    try:
+        result = functional_call(module, _without_data(module), (value,))
+    except Exception as error:
+        if is_users(error):  # a hook, or a forward that was put in place of the module's
+            raise ModelError(f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Mend it") from error
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
+        raise ModelError(f"{label}: {problem}: {reason}. Mend its sizes") from None
+    if not isinstance(result, Tensor) or result.dim() < 2 or result.shape[0] != _BATCH:
+        raise ModelError(f"{label}: module '{path}' ({module}) does not keep one result per sample. Mend its settings")
+    return result
+
+
+def _without_data(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers of a module as shapes only; the module keeps its own."""
+    state = (*module.named_parameters(), *module.named_buffers())
+    return {name: tensor.detach().to("meta") for name, tensor in state}
+
+
+def _layer(
+    name: str, kind: LayerKind, module: nn.Module, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> LayerSpec:
+    kernel = groups = None
+    if isinstance(module, nn.Conv2d):
+        kernel, groups = (module.kernel_size[0], module.kernel_size[1]), module.groups
+    elif isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
+        size = module.kernel_size
+        kernel = (size, size) if isinstance(size, int) else (size[0], size[1])
+    elif isinstance(module, nn.AdaptiveAvgPool2d):
+        kernel = (-(-inputs[1] // outputs[1]), -(-inputs[2] // outputs[2]))
+    bias = getattr(module, "bias", None) is not None if kind in ("convolution", "linear") else True
+    return LayerSpec(name=name, kind=kind, input=inputs, output=outputs, kernel=kernel, groups=groups or 1, bias=bias)

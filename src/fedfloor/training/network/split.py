@@ -1,0 +1,49 @@
+"""The network in two halves: what the device trains, what the gateway trains, and what crosses the cut."""
+
+__all__ = ["halves", "joined_step", "sgd_step", "split_step"]
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedfloor.training.network.description import chain, cut_points
+
+
+def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequential]:
+    """Bottom and top of a network that is cut after its first `cut` layers; both share the network's weights."""
+    modules = [module for _, module in chain(network)]
+    at = cut_points(network)[cut]
+    return nn.Sequential(*modules[:at]), nn.Sequential(*modules[at:])
+
+
+def split_step(bottom: nn.Module, top: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Forward and backward across the cut (Sec. II-B3); gradients stay in both halves."""
+    smashed = bottom(x)  # (B, ...) leaves the device
+    received = smashed.detach().requires_grad_(smashed.requires_grad)  # cut 0 has nothing to send back
+    loss = functional.cross_entropy(top(received), y)  # ()
+    if loss.requires_grad:
+        loss.backward()  # type: ignore[no-untyped-call]  # fills top's gradients and received.grad
+    if smashed.requires_grad and received.grad is not None:
+        smashed.backward(received.grad)  # the error travels back to the device
+    return loss.detach()
+
+
+def joined_step(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The same on the network in one piece: the chain rule does not care where the network is cut."""
+    loss = functional.cross_entropy(network(x), y)
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(loss, trained, allow_unused=True)  # backward() would copy some of them
+    for parameter, gradient in zip(trained, gradients, strict=True):
+        parameter.grad = gradient
+    return loss.detach()
+
+
+def sgd_step(parameters: list[nn.Parameter], rate: float) -> None:
+    """W <- w - beta grad, and the gradients are forgotten."""
+    with torch.no_grad():
+        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        moved: list[Tensor] = [parameter for parameter in parameters if parameter.grad is not None]
+        if moved:
+            torch._foreach_add_(moved, grads, alpha=-rate)  # torch's optimisers are built on it
+        for parameter in parameters:
+            parameter.grad = None

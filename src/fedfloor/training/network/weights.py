@@ -1,0 +1,91 @@
+"""A network's weights as one vector of float32, which is what travels, is averaged and is kept."""
+
+__all__ = ["Layout", "average", "initial_weights"]
+
+import zlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from fedfloor.arrays import Vector
+
+
+class Layout:
+    """Where each tensor of a network lies in the vector; batch norm's statistics are weights like any other."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._tensors = dict(network.state_dict())  # they share the network's memory
+        self.size = sum(tensor.numel() for tensor in self._tensors.values())
+        learnt = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
+        parts = [np.full(tensor.numel(), name in learnt) for name, tensor in self._tensors.items()]
+        self.learnt = np.concatenate(parts) if parts else np.zeros(0, bool)  #: (P,) what gradients move
+
+    def load(self, vector: Vector) -> None:
+        """Write a vector into the network."""
+        flat = torch.from_numpy(vector)
+        at = 0
+        with torch.no_grad():
+            for tensor in self._tensors.values():
+                tensor.copy_(_as_kind(flat[at : at + tensor.numel()], tensor).view(tensor.shape))
+                at += tensor.numel()
+
+    def save(self, vector: Vector) -> None:
+        """Write the network into a vector."""
+        flat = torch.from_numpy(vector)
+        at = 0
+        for tensor in self._tensors.values():
+            flat[at : at + tensor.numel()].view(tensor.shape).copy_(tensor.detach())
+            at += tensor.numel()
+
+    def named(self, vector: Vector) -> dict[str, npt.NDArray[np.generic]]:
+        """The vector as the network's tensors by name, copied."""
+        parts: dict[str, npt.NDArray[np.generic]] = {}
+        at = 0
+        for name, tensor in self._tensors.items():
+            piece = torch.from_numpy(vector[at : at + tensor.numel()].copy())
+            parts[name] = _as_kind(piece, tensor).view(tensor.shape).cpu().numpy()
+            at += tensor.numel()
+        return parts
+
+    def vector(self, parts: Mapping[str, npt.NDArray[np.generic]]) -> Vector:
+        """Tensors by name as one vector."""
+        if list(parts) != list(self._tensors) and set(parts) != set(self._tensors):
+            missing = sorted(set(self._tensors) ^ set(parts))
+            raise KeyError(missing[0])
+        for name, tensor in self._tensors.items():
+            if parts[name].shape != tuple(tensor.shape):
+                raise ValueError(f"{name} must be {tuple(tensor.shape)}, got {parts[name].shape}")
+        vector = np.concatenate([np.asarray(parts[name], np.float32).ravel() for name in self._tensors])
+        if not np.isfinite(vector).all():
+            raise ValueError("weights must be finite")
+        return vector
+
+
+def _as_kind(values: Tensor, like: Tensor) -> Tensor:
+    """Counters, as batch norm's, are whole numbers."""
+    return values if like.is_floating_point() else values.round().to(like.dtype)
+
+
+def initial_weights(network: nn.Module, *, seed: int) -> None:
+    """Kaiming-normal weights (fan-in, ReLU) and zero biases of convolutions and linear layers, from a seed."""
+    generator = torch.Generator().manual_seed(zlib.crc32(b"initial weights") ^ seed)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+def average(models: Iterable[tuple[float, Vector]], size: int) -> Vector:
+    """The mean of models with their numbers of points as weights, summed in float64 in the order they come.
+
+    Devices into a floor's model with weights D~_n, then floors into the global model with D_m, the sum of theirs.
+    """
+    total, weight, share = np.zeros(size), 0.0, np.empty(size)
+    for points, model in models:
+        total += np.multiply(model, points, out=share, dtype=np.float64)
+        weight += points
+    return (total / weight).astype(np.float32)

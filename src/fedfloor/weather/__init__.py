@@ -1,0 +1,1 @@
+"""What nobody decides: radio gains, interference and energy, drawn or recorded."""

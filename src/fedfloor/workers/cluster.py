@@ -1,0 +1,251 @@
+"""Ray: the same work on the machines of a cluster; the only place that imports ray."""
+
+__all__ = ["Actors", "RayCrew", "actors_for", "connected"]
+
+import contextlib
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedfloor.arrays import Vector
+from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
+from fedfloor.training.data.samples import Samples
+from fedfloor.training.tasks import Task, carry_out
+from fedfloor.training.work import Job, Work
+from fedfloor.workers.crew import Failure, LostError, News, packed_failure, settings, unpacked_failure
+from fedfloor.workers.engine import Engine, in_order
+
+try:
+    import ray
+    from ray.exceptions import RayActorError, RayError, RayTaskError, WorkerCrashedError
+    from ray.util.queue import Empty, Queue
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ModuleNotFoundError as error:
+    raise MissingExtraError("--engine ray", "ray") from error
+
+
+_ATTEMPTS = 5  #: to do the work of a process that was lost
+_START = 120.0  #: [s] that processes of a cluster may take to begin
+_PATIENCE = 1.0  #: [s] between looks at whether a piece of work was lost
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Join the cluster at an address, or one of this machine's own that ends with the block."""
+    if ray.is_initialized():  # by whoever calls us from Python
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leave the user's choice of devices alone
+    common: dict[str, Any] = {
+        "runtime_env": {"env_vars": settings()},
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+    }
+    _see_that_it_answers(address)
+    try:
+        if address is None:
+            ray.init(address="local", include_dashboard=False, **common)
+        else:
+            ray.init(address=address, **common)
+    except Exception as error:  # it also raises plain ones
+        raise _unanswered(address or "local", _reason(error)) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _see_that_it_answers(address: str | None) -> None:
+    """Ray itself would try for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if address is None or address in ("auto", "local"):
+        return
+    if not (colon and port.isdigit()):
+        raise ScenarioError(f"--ray-address: must be HOST:PORT, got '{address}'")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
+    except (OSError, OverflowError) as error:
+        raise _unanswered(address, str(error)) from None
+
+
+def _unanswered(address: str, reason: str) -> ScenarioError:
+    problem = f"--ray-address {address}: no cluster answers: {reason}"
+    return ScenarioError(f"{problem}. Start one with `ray start --head`, or leave the address out")
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says first."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+
+
+def _cores() -> int:
+    """Of the whole cluster."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+class _Hand:
+    """A process of the cluster that does tasks."""
+
+    def __init__(self) -> None:
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
+        self._work: Work | None = None
+
+    def is_ready(self) -> bool:
+        """Answered once the process has a core."""
+        return True
+
+    def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Failure | None]:
+        """One task: its answer and the vectors it filled, or why not; job and samples are the same every time."""
+        if self._work is None:
+            self._work = Work(job, samples)
+        out = np.empty((task.vectors, self._work.layout.size), np.float32)
+        try:
+            return carry_out(self._work, task, weights, out), out, None
+        except Exception as error:  # the other side decides what it means
+            return None, out[:0], packed_failure(error)
+
+
+class Actors:
+    """Work spread over processes of a cluster; data lies in the object store, weights are put there once per round."""
+
+    def __init__(self, job: Job, samples: Samples, count: int | None) -> None:
+        self.work = Work(job, samples)
+        self._common = [ray.put(job), ray.put(samples)]  # told with every task: a process begun anew knows nothing
+        hand = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(_Hand)
+        self._hands = _ready([hand.remote() for _ in range(min(count or _cores(), _cores()))])
+
+    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+        """See `Engine`."""
+        given, doing = ray.put(weights), {}
+
+        def send(hand: Any, at: int) -> None:
+            doing[hand.do.remote(*self._common, tasks[at], given)] = hand, at
+
+        def receive() -> list[tuple[Any, int, tuple[Any, Vector]]]:
+            ready, _ = ray.wait(list(doing), num_returns=1)
+            return [(*doing.pop(reference), _answer(reference)) for reference in ready]
+
+        yield from in_order(tasks, 2 * len(self._hands) + 2, self._hands, send, receive)
+
+    def close(self) -> None:
+        """Let the processes end."""
+        for hand in self._hands:
+            ray.kill(hand)
+
+
+def _ready(hands: list[Any]) -> list[Any]:
+    """Those that the cluster has a free core for; others use it too."""
+    begun = {hand.is_ready.remote(): hand for hand in hands}
+    ready, waiting = ray.wait(list(begun), num_returns=len(begun), timeout=_START)
+    for reference in waiting:
+        ray.kill(begun[reference])
+    if not ready:
+        problem = f"no core of the cluster was free within {_START:.0f} s"
+        raise FailedRunError(f"{problem}: `ray status` says who uses them. Go on with --resume when there is room")
+    return [begun[reference] for reference in ready]
+
+
+def _answer(reference: Any) -> tuple[Any, Vector]:
+    try:
+        answer, vectors, failure = ray.get(reference)
+    except RayActorError as lost:
+        problem = f"a training process of the cluster was lost again and again: {_reason(lost)}"
+        raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
+    if failure is not None:
+        raise unpacked_failure(failure)
+    return answer, vectors
+
+
+@contextlib.contextmanager
+def actors_for(job: Job, samples: Samples, workers: int | None, address: str | None) -> Iterator[Engine]:
+    """An engine on a cluster, with so many processes or one for every core it has."""
+    with connected(address):
+        engine = Actors(job, samples, workers)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+class RayCrew:
+    """Pieces of work as tasks of a cluster; see `Crew`."""
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})  # it ends with us, not before
+        self._running: dict[Any, tuple[int, int]] = {}  # reference -> piece of work, attempt
+        self._attempts: dict[int, int] = {}
+
+    @property
+    def size(self) -> int:
+        """See `Crew`."""
+        return self._size or _cores()
+
+    def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
+        """See `Crew`."""
+        attempt = self._attempts[number] = self._attempts.get(number, 0) + 1
+        task = ray.remote(num_cpus=1, max_retries=0)(_tells)
+        self._running[task.remote(self._queue, number, attempt, function, arguments)] = number, attempt
+
+    def news(self) -> list[News]:
+        """See `Crew`."""
+        try:
+            return self._news()
+        except RayError as error:
+            problem = f"the Ray cluster was lost: {_reason(error)}"
+            raise FailedRunError(f"{problem}. The same command again goes on") from None
+
+    def _news(self) -> list[News]:
+        while True:
+            heard = self._heard(_PATIENCE)
+            ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+            if ready:
+                heard += self._heard(0.0)  # what was said before the end
+            for reference in ready:
+                number, _ = self._running.pop(reference)
+                heard.append(News(number, ended=True, error=_failure(reference)))
+            if heard:
+                return heard
+
+    def _heard(self, timeout: float) -> list[News]:
+        said = []
+        with contextlib.suppress(Empty):
+            said.append(self._queue.get(block=timeout > 0.0, timeout=timeout or None))
+            while True:
+                said.append(self._queue.get(block=False))
+        return [News(number, message) for number, attempt, message in said if self._attempts[number] == attempt]
+
+    def close(self) -> None:
+        """See `Crew`."""
+        with contextlib.suppress(RayError):  # the cluster may be lost
+            for reference in self._running:
+                ray.cancel(reference)  # so that it clears up after itself
+            if self._running:
+                _, busy = ray.wait(list(self._running), num_returns=len(self._running), timeout=_PATIENCE)
+                for reference in busy:
+                    ray.cancel(reference, force=True)
+            self._queue.shutdown(force=True)
+
+
+def _tells(queue: Any, number: int, attempt: int, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """A piece of work somewhere in the cluster."""
+    function(lambda message: queue.put((number, attempt, message)), *arguments)
+
+
+def _failure(reference: Any) -> BaseException | None:
+    try:
+        ray.get(reference)
+    except WorkerCrashedError:
+        return LostError("its process in the cluster was lost")
+    except RayTaskError as error:
+        return error.cause if isinstance(error.cause, Exception) else FailedRunError(str(error))
+    except RayError as error:
+        return LostError(f"the cluster lost it: {_reason(error)}")
+    return None

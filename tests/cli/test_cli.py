@@ -1,0 +1,164 @@
+"""The command line: what it prints, where, and how it ends."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Table
+from tests.training.test_sources import write_svhn
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+COMMANDS = ["list", "init", "schema", "check", "profile", "simulate"]
+
+
+def test_help_lists_every_command(fedfloor_command: Command) -> None:
+    done = fedfloor_command("--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name: str, fedfloor_command: Command) -> None:
+    done = fedfloor_command(name, "--help")
+    assert done.returncode == 0
+    assert f"fedfloor {name}" in done.stdout.split("Example:")[1]
+
+
+def test_list_names_what_there_is(fedfloor_command: Command) -> None:
+    groups = json.loads(fedfloor_command("list", "--format", "json").stdout)
+    assert {"presets", "policies", "models", "data sets", "cost models"} <= set(groups)
+    assert all(summary for group in groups.values() for summary in group.values())
+    assert "quick" in fedfloor_command("list").stdout
+
+
+def test_init_writes_a_scenario_that_checks(fedfloor_command: Command, tmp_path: Path) -> None:
+    assert fedfloor_command("init", "plant.toml").returncode == 0
+    assert "my-plant is valid" in fedfloor_command("check", "plant.toml").stdout
+    again = fedfloor_command("init", "plant.toml")
+    assert (again.returncode, "plant.toml: exists already" in again.stderr) == (2, True)
+
+
+def test_schema_is_a_json_schema(fedfloor_command: Command) -> None:
+    schema = json.loads(fedfloor_command("schema").stdout)
+    assert schema["title"] == "ScenarioFile"
+    assert "floors" in schema["required"]
+
+
+def test_check_prints_the_headline_figures(fedfloor_command: Command) -> None:
+    text = fedfloor_command("check", "paper-cifar10").stdout
+    for part in ("6 floors, 12 devices, 3 channels", "9,225,610 parameters", "611 MFLOP", "12 of 12 devices"):
+        assert part in text
+    figures = json.loads(fedfloor_command("check", "paper-cifar10", "--format", "json").stdout)["figures"]
+    assert figures["parameters"] == 9225610
+
+
+def test_check_tells_of_classes_that_run_out_where_the_data_is_here(
+    fedfloor_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FEDFLOOR_DATA", str(tmp_path))
+    arguments = ("check", "paper-svhn")
+    missing = json.loads(fedfloor_command(*arguments, "--format", "json").stdout)["shortage"]
+    assert missing["devices"] is None
+    assert missing["reason"].startswith("svhn: no train_32x32.mat")
+    (line,) = [text for text in fedfloor_command(*arguments).stdout.splitlines() if "not looked at" in text]
+    assert line.startswith("Whether classes run out was not looked at: svhn: no train_32x32.mat")
+    write_svhn(tmp_path, [float(label) for label in range(1, 11)] * 60)
+    found = json.loads(fedfloor_command(*arguments, "--format", "json").stdout)["shortage"]
+    assert (found["origin"], found["reason"]) == (str(tmp_path), None)
+    assert all(0 < device["held"] < device["asked"] for device in found["devices"])
+    assert 0 < sum(device["held"] for device in found["devices"]) <= 600
+    assert "hold fewer samples than they ask for" in " ".join(fedfloor_command(*arguments).stdout.split())
+    (tmp_path / "train_32x32.mat").write_bytes(b"torn")
+    assert "train_32x32.mat: cannot be read" in fedfloor_command(*arguments).stdout
+    named = fedfloor_command(*arguments, "--data-dir", str(tmp_path))
+    assert (named.returncode, "train_32x32.mat: cannot be read" in named.stderr) == (2, True)
+
+
+def test_check_tells_of_devices_that_hold_less(fedfloor_command: Command) -> None:
+    more = ("--set", "floors.1.devices.0.samples=2000", "--format", "json")
+    assert json.loads(fedfloor_command("check", "quick", *more).stdout)["shortage"]["devices"]
+    assert json.loads(fedfloor_command("check", "quick", *more[2:]).stdout)["shortage"]["devices"] == []
+
+
+def test_profile_shows_layers_and_cuts(fedfloor_command: Command) -> None:
+    done = fedfloor_command("profile", "vgg11", "--costs", "paper", "--format", "json")
+    figures = json.loads(done.stdout)
+    assert figures["cost_model"] == "paper"
+    assert len(figures["layers"]) == 14
+    assert len(figures["cuts"]) == 15
+    assert "cost model 'exact'" in fedfloor_command("profile", "cnn").stdout
+
+
+def test_profile_takes_model_overrides_and_own_models(fedfloor_command: Command) -> None:
+    done = fedfloor_command("profile", "vgg11", "--set", "model.head=4096-4096", "--format", "json")
+    assert len(json.loads(done.stdout)["layers"]) == 16
+    assert "--input is missing" in fedfloor_command("profile", "some.module:net").stderr
+
+
+def test_profile_prints_the_layer_list_of_a_scenario(
+    fedfloor_command: Command, write: Callable[..., Path], table: Table
+) -> None:
+    text = fedfloor_command("profile", "mlp", "--format", "toml").stdout
+    assert text.startswith("layers = [")
+    del table["model"]["layers"]
+    path = write(table)
+    path.write_text(path.read_text().replace("[model]\n", f"[model]\n{text}"))
+    assert "101,770 parameters" in fedfloor_command("check", str(path)).stdout
+
+
+def test_simulate_puts_policies_side_by_side(fedfloor_command: Command, tmp_path: Path) -> None:
+    done = fedfloor_command("simulate", "quick", "--policy", "random", "--policy", "round_robin", "--rounds", "20")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"quick-random-7", "quick-round_robin-7"}
+    assert "share of rounds completed" in done.stdout
+    assert done.stderr == ""
+
+
+def test_simulate_prints_json(fedfloor_command: Command, tmp_path: Path) -> None:
+    done = fedfloor_command("simulate", "quick", "--rounds", "5", "--format", "json", "--out", "here", "--seed", "3")
+    (summary,) = json.loads(done.stdout)
+    assert summary["rounds"] == 5
+    assert summary["mean_delay_s"] > 0
+    assert (tmp_path / "here" / "rounds.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["check", "nowhere.toml"], "error: nowhere.toml: no such file"),
+        (["check", "quick", "--set", "radio.chanels=2"], "Did you mean 'channels'?"),
+        (["check"], "Missing argument 'SCENARIO'"),
+        (["chek", "quick"], "No such command 'chek'"),
+        (["simulate", "quick", "--rounds", "0"], "0 is not in the range x>=1"),
+        (["simulate", "quick", "--policy", "randm"], "Did you mean 'random'?"),
+        (["simulate", "quick", "--out", "/proc/nowhere"], "cannot be written"),
+        (["profile", "vgg12"], "unknown model, got 'vgg12'"),
+        (["profile", "vgg11", "--input", "3,x"], "got 'x'"),
+        (["profile", "vgg11", "--input", "3,8,8"], "shapes do not chain"),
+        (["profile", "cnn", "--input", "784"], "takes [channels, height, width], got input [784]"),
+        (["profile", "vgg11", "--costs", "guessed"], "'guessed' is not one of"),
+        (["profile", "vgg11", "--set", "radio.channels=2"], "only model.* matters here"),
+        (["init", "/nowhere/plant.toml"], "cannot be written"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    arguments: list[str], expected: str, fedfloor_command: Command
+) -> None:
+    done = fedfloor_command(*arguments)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stdout == ""
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    import sys
+
+    command = f"{sys.executable} -m fedfloor schema | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "{"
+    assert done.stderr == ""

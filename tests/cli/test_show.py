@@ -1,0 +1,212 @@
+"""What commands print at a terminal of 80 columns: nothing that counts is cut."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedfloor.cli.show import datasets, results, terminal, watching
+from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
+from fedfloor.scheduling.solver import compiling
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Standard output and error of 80 columns."""
+    said = io.StringIO()
+    out = Console(file=said, width=80, force_terminal=True, color_system=None, highlight=False, markup=False)
+    for module in (terminal, datasets, results, watching):
+        for name in ("OUT", "ERR"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, out)
+    return said
+
+
+def lines(said: io.StringIO) -> list[str]:
+    return said.getvalue().splitlines()
+
+
+def test_a_table_cuts_no_word_and_no_number(narrow: io.StringIO) -> None:
+    table = terminal.table_of("wide", "name", "a text of several words", *"abcdefgh")
+    text = "words that go on until the line is full"
+    table.add_row("hall-1", text, *["123,456.7"] * 8)
+    terminal.print_table(table)
+    assert "…" not in narrow.getvalue()
+    assert narrow.getvalue().count("123,456.7") == 8
+    assert all(word in narrow.getvalue() for word in text.split())
+
+
+def test_a_table_that_fits_when_its_gaps_narrow_stays_in_the_line(narrow: io.StringIO) -> None:
+    table = terminal.table_of("", "", *map(str, range(10)), "right")
+    table.add_row("0", *["1000"] * 10, "100%")
+    terminal.print_table(table)
+    assert all(len(line) <= 80 for line in lines(narrow))
+    assert narrow.getvalue().count("1000") == 10
+
+
+def holding(classes: list[list[int]], name: str = "hall.camera-{}", asked: int = 0) -> dict[str, Any]:
+    devices = [
+        {"floor": "hall", "name": name.format(n), "asked": max(asked, sum(row)), "held": sum(row), "classes": row}
+        for n, row in enumerate(classes)
+    ]
+    return {"data": "mine", "origin": "here", "partition": "iid", "test_samples": 5, "devices": devices}
+
+
+def test_who_holds_what_fits_80_columns_and_says_what_a_shade_means(narrow: io.StringIO) -> None:
+    datasets.print_holding(holding([[0, 1, 80, 81, 161, 242, 322, 0, 0, 0]], asked=2000))
+    assert "hall.camera-0   . ░ ░ ▒ ▒ █ █ . . .   887 of 2,000" in narrow.getvalue()
+    assert ". no, ░ 1 to 80, ▒ 81 to 161, ▓ 162 to 241, █ 242 to 322 samples of a class" in narrow.getvalue()
+    assert "floor" not in narrow.getvalue()
+
+
+def test_the_floor_is_shown_where_no_device_says_it(narrow: io.StringIO) -> None:
+    datasets.print_holding(holding([[1, 2]], name="camera-{}"))
+    assert "hall    camera-0   ░" not in narrow.getvalue()  # 1 of 2 is half
+    assert "hall    camera-0   ▒ █" in narrow.getvalue()
+    assert ". no, ▒ 1, █ 2 samples of a class" in narrow.getvalue()
+
+
+@pytest.mark.parametrize(("classes", "expected"), [(10, "█ █ █"), (50, "███"), (200, "      200   200")])
+def test_many_classes_stand_closer_or_are_counted(classes: int, expected: str, narrow: io.StringIO) -> None:
+    datasets.print_holding(holding([[1] * classes]))
+    assert expected in narrow.getvalue()
+    assert all(len(line) <= 80 for line in lines(narrow))
+
+
+def test_own_data_has_no_partition(narrow: io.StringIO) -> None:
+    datasets.print_holding({**holding([[1, 2]]), "partition": None})
+    assert lines(narrow)[0] == "mine (here)"
+
+
+def test_a_verified_data_set_shows_its_classes_as_rows(narrow: io.StringIO) -> None:
+    report = {"name": "mine", "origin": "here", "training": 12345, "test": 7, "shape": (1, 2, 2), "classes": 10}
+    datasets.print_verified(report | {"files": [], "training_per_class": [1012] * 10, "test_per_class": [100] * 10})
+    assert narrow.getvalue().count("1,012    100") == 10
+
+
+def summary(policy: str) -> Any:
+    floor = SimpleNamespace(name="hall", target_rate=0.5, completed_rate=0.4)
+    figures = {"mean_delay": 0.1234, "p95_delay": 0.2, "clock": 12.0, "mean_energy": 0.5, "completed": 3}
+    return SimpleNamespace(policy=policy, rounds=20, failures={}, shortfall=0.1, floors=(floor,), **figures)
+
+
+def trained(*bounds: Any) -> Any:
+    labels = SimpleNamespace(labels=SimpleNamespace(size=4415))
+    held = SimpleNamespace(samples=labels, histogram=SimpleNamespace(shape=(18, 10)), origin="embedded slice")
+    confusion = SimpleNamespace(shape=(10, 10), sum=lambda: 1000)
+    return SimpleNamespace(
+        holding=held, confusion=confusion, bounds=bounds, accuracy=0.6, loss=1.2, best=(0.65, 15), resumed=0
+    )
+
+
+def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_last(narrow: io.StringIO) -> None:
+    note = "batch noise is not covered, weights of devices are means; training loss 4.943 -> 0.911"
+    some = SimpleNamespace(theorem="Theorem 4", what="mean squared gradient", measured=1373.0, bound=1.08e9, note=note)
+    none = SimpleNamespace(theorem="Theorem 3", what="loss", measured=None, bound=None, note="no bound: ...")
+    results.print_training([summary("ddsra:v=1,solver=exact")], [None], ["runs/a"], [trained(some, none)])
+    said = lines(narrow)
+    assert any(line.split()[-2:] == ["1373", "1.08e+09"] for line in said)
+    assert f"Theorem 4: {note}" in " ".join(narrow.getvalue().split())
+    assert "Theorem 3" not in narrow.getvalue()
+    assert "…" not in narrow.getvalue()
+    assert said[-1] == "log: runs/a"
+    assert said[-2].endswith("no sample left its floor.")
+    rows = {line[:20].strip(): line[20:].strip() for line in said}
+    assert (rows["last accuracy"], rows["best accuracy"], rows["best after rounds"]) == ("60.00%", "65.00%", "15")
+    assert rows["time to decide"] == "-"
+
+
+def shown_note(width: int, note: Any, monkeypatch: pytest.MonkeyPatch, label: str = "ddsra:v=1") -> str:
+    said = io.StringIO()
+    console = Console(file=said, width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr(terminal, "ERR", console)
+    with terminal.progress(label, 1000, quiet=False) as (bar, task):
+        bar.update(task, completed=17, note=note)
+        console.print(bar.make_tasks_table(bar.tasks))
+    return said.getvalue()
+
+
+PARTS = ("accuracy 51.9%", "training loss 0.582", "clock 2.078 s", "training assembly, hall-1, hall-2, hall-3")
+
+
+@pytest.mark.parametrize("label", ["ddsra:v=1", "a_package.of_mine.policies:Hungry:link=0.25,other=7,more=8"])
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_bar_keeps_count_and_time_left_at_any_width(
+    width: int, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = shown_note(width, PARTS, monkeypatch, label)
+    assert "17/1000" in text
+    assert "-:--:--" in text
+    assert ("accuracy 51.9%" in text) == (width > 60 or label == "ddsra:v=1")
+    assert ("hall-3" in text) == (width == 200)
+    assert "…" not in text or label != "ddsra:v=1"
+
+
+def test_a_policy_is_called_without_its_defaults() -> None:
+    for given, expected in (("ddsra:v=1", "ddsra:v=1"), ("ddsra:v=1000", "ddsra"), ("random", "random")):
+        assert short_name(make_policy(parse_policy(given))[0]) == expected
+
+
+@pytest.mark.slow
+def test_columns_are_obeyed_in_a_pipe(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedfloor", "profile", "cnn"]
+    for columns, most in (("100", 100), ("", 160), ("nonsense", 160)):
+        env = {**os.environ, "COLUMNS": columns}
+        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+        longest = max(map(len, done.stdout.splitlines()))
+        assert longest <= most
+        assert longest > 100 or most == 100
+
+
+def event(**known: Any) -> Any:
+    return SimpleNamespace(**{"training": (), "record": None, "estimating": False, "reading": None} | known)
+
+
+def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(watching, "ERR", Console(file=said))
+    monkeypatch.setattr(watching, "_PATIENCE", 0.05)
+    with watching.reading("quick one"):
+        pass
+    with watching.reading("cifar10"):
+        time.sleep(0.3)
+    with watching.training("random", 5, Path("run"), quiet=False) as view:
+        view.show(event(reading="svhn", resumed=None))
+        time.sleep(0.3)
+        view.show(event(resumed=None))
+    with watching.training("random", 5, Path("run"), quiet=True) as view:
+        view.show(event(reading="quiet", resumed=None))
+        time.sleep(0.3)
+    assert said.getvalue() == "reading cifar10 ...\nreading svhn ...\n"
+
+
+def test_a_partition_that_is_unknown_points_to_own_data(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedfloor", "check", "quick", "--set", "data.partition=mine:split"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "data.partition: unknown partition, got 'mine:split'" in done.stderr
+    assert "data.name of your own, package.module:callable" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_has_been_compiled_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text("def plan():\n    return 0\n\ndef other():\n    return 1\n")
+    later = time.time() + 60  # as from a machine whose clock is ahead
+    os.utime(source, (later, later))
+    names: dict[str, Any] = {}
+    exec(compile(source.read_text(), str(source), "exec"), names)
+    monkeypatch.setattr(compiling, "_FOLDER", "")
+    assert not compiling.is_compiled(compiling.compiled(names["plan"]))  # nowhere to keep it
+    monkeypatch.setattr(compiling, "_FOLDER", str(tmp_path / "cache"))
+    compiling.compiled(names["other"])()
+    assert not compiling.is_compiled(compiling.compiled(names["plan"]))
+    compiling.compiled(names["plan"])()
+    assert compiling.is_compiled(compiling.compiled(names["plan"]))

@@ -1,0 +1,130 @@
+"""Layer costs against torch itself: FLOP for FLOP, and the allocator's peak."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.memory import allocator_peak, split_at
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedfloor.costs.layers import layer_costs, model_bits
+from fedfloor.scenario.layers import LayerSpec, parameter_count
+from fedfloor.scenario.model import Costs, Model
+from fedfloor.training.network.description import infer_layers
+from fedfloor.training.network.models import build_model
+
+MEMORY_MARGIN = 0.15
+VGG = {head: Model(name="vgg11", input=(3, 32, 32), head=head) for head in ("linear", "4096-4096")}
+
+
+def layers_of(model: Model) -> tuple[LayerSpec, ...]:
+    return infer_layers(model, Costs())
+
+
+def counted(network: nn.Sequential, shape: tuple[int, ...], batch: int) -> list[tuple[int, int]]:
+    """FLOPs of the products of every convolution and linear layer as torch counts them, forward and backward."""
+    x, y = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
+    with FlopCounterMode(display=False) as forward:
+        network(x)
+    with FlopCounterMode(display=False) as both:
+        nn.functional.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
+    found = []
+    for name, module in network.named_children():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            there, there_and_back = (
+                sum(counter.get_flop_counts()[f"Sequential.{name}"].values()) for counter in (forward, both)
+            )
+            found.append((there, there_and_back - there))
+    return found
+
+
+@pytest.mark.parametrize("head", VGG)
+def test_exact_products_equal_torch_on_every_layer(head: str) -> None:
+    batch = 3
+    torch.manual_seed(0)
+    network = build_model(VGG[head])
+    assert isinstance(network, nn.Sequential)
+    layers = layers_of(VGG[head])
+    costs = layer_costs(layers, "exact")
+    trained = [index for index, layer in enumerate(layers) if layer.weights]
+    ours = [
+        (batch * costs.forward_flop[index], batch * (costs.error_flop[index] + costs.gradient_flop[index]))
+        for index in trained
+    ]
+    assert ours == counted(network, (3, 32, 32), batch)
+    assert len(ours) == (9 if head == "linear" else 11)
+
+
+@pytest.mark.parametrize("batch", [1, 50, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("head", VGG)
+def test_exact_memory_is_near_the_allocators_peak(head: str, batch: int) -> None:
+    costs = layer_costs(layers_of(VGG[head]), "exact")
+    ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
+    seen = allocator_peak(build_model(VGG[head]), (3, 32, 32), batch)
+    assert ours == pytest.approx(seen, rel=MEMORY_MARGIN)
+
+
+@pytest.mark.parametrize("cut", [2, 4])
+def test_exact_memory_of_shallow_halves_is_within_a_quarter(cut: int) -> None:
+    network = build_model(VGG["linear"])
+    assert isinstance(network, nn.Sequential)
+    layers, batch = layers_of(VGG["linear"]), 20
+    costs = layer_costs(layers, "exact")
+    held = costs.fixed_bytes + batch * costs.sample_bytes
+    bottom, top = split_at(network, cut)
+    assert held[:cut].sum() == pytest.approx(allocator_peak(bottom, (3, 32, 32), batch), rel=0.25)
+    seen = allocator_peak(top, layers[cut].input, batch, error_down=True)
+    assert held[cut:].sum() == pytest.approx(seen, rel=0.25)
+
+
+def test_paper_totals_of_vgg11() -> None:  # Table II
+    layers = layers_of(VGG["linear"])
+    costs = layer_costs(layers, "paper")
+    assert costs.forward_flop.sum() / 1e6 == pytest.approx(305.66, abs=0.005)
+    assert costs.error_flop.sum() / 1e6 == pytest.approx(0.165, abs=0.0005)
+    assert costs.gradient_flop.sum() / 1e6 == pytest.approx(305.53, abs=0.005)
+    assert parameter_count(layers) / 1e6 == pytest.approx(9.23, abs=0.005)
+    assert model_bits(layers) == 32 * parameter_count(layers)
+
+
+def test_paper_counts_a_convolution_as_the_table_does() -> None:
+    layer = LayerSpec(name="c", kind="convolution", input=(2, 5, 7), output=(4, 5, 7), kernel=(3, 1))
+    costs = layer_costs([layer], "paper")
+    assert costs.forward_flop[0] == 2 * 2 * 3 * 1 * 4 * 5 * 7
+    assert costs.error_flop[0] == 2 * (2 * 1 + 1 * 7 - 2) * (2 * 3 + 3 * 5 - 2)
+    assert costs.fixed_bytes[0] == 2 * 4 * (2 * 3 * 1 * 4)
+    assert costs.sample_bytes[0] == 4 * (4 * 5 * 7) + 4 * (2 * 5 * 7)
+
+
+def test_paper_counts_a_linear_layer_as_the_table_does_in_bytes() -> None:
+    costs = layer_costs([LayerSpec(name="l", kind="linear", input=(6,), output=(5,))], "paper")
+    assert (costs.forward_flop[0], costs.error_flop[0], costs.gradient_flop[0]) == (60, 60, 30)
+    assert costs.fixed_bytes[0] == 4 * 2 * 30  # the table forgets S_f = 4 here
+    assert costs.sample_bytes[0] == 4 * (5 + 6)
+
+
+def test_only_the_first_trained_layer_passes_no_error_down() -> None:
+    costs = layer_costs(layers_of(VGG["linear"]), "exact")
+    assert costs.error_flop[0] == 0
+    assert np.array_equal(costs.error_flop[1:], costs.forward_flop[1:])
+
+
+def test_a_narrowing_network_is_charged_its_largest_error_once() -> None:
+    sizes = (100, 60, 20, 5)
+    layers = [
+        LayerSpec(name=f"l{i}", kind="linear", input=(a,), output=(b,)) for i, (a, b) in enumerate(pairwise(sizes))
+    ]
+    costs = layer_costs(layers, "exact")
+    assert [costs.error_bytes[cut:].sum() for cut in range(3)] == [4 * 60, 4 * 20, 4 * 5]
+
+
+@pytest.mark.parametrize("cost_model", ["exact", "paper"])
+def test_wider_networks_never_cost_less(cost_model: str) -> None:
+    wide, narrow = (
+        layer_costs(infer_layers(Model(name="vgg11", input=(3, 32, 32), width=width), Costs()), cost_model)
+        for width in (1.0, 0.25)
+    )
+    assert np.all(wide.flop >= narrow.flop)
+    assert np.all(wide.fixed_bytes >= narrow.fixed_bytes)

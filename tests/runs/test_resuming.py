@@ -1,0 +1,206 @@
+"""Runs that were interrupted: what is left of them, and going on from there."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedfloor
+from fedfloor.cli.commands.training import what_is_left
+from fedfloor.errors import RunLogError
+from tests.runs.small import SMALL, assert_equal_runs, small_run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    small_run(folder, rounds=2)
+    return folder
+
+
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    small_run(tmp_path / "whole")
+    small_run(tmp_path / "parts", rounds=3)
+    small_run(tmp_path / "parts", rounds=5, resume=True)
+    with (tmp_path / "parts" / "rounds.jsonl").open("a") as log:
+        log.write('{"round": 5, "pol')  # torn by a crash
+    done = small_run(tmp_path / "parts", resume=True)
+    assert done.resumed == 5
+    assert len(done.records) == 6
+    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+    assert small_run(tmp_path / "parts", resume=True).records == done.records  # nothing is left to do
+
+
+def test_a_battery_and_loss_driven_choices_survive_a_resume(tmp_path: Path) -> None:
+    battery = ("battery.gateway_capacity_j=1.0", "battery.device_capacity_j=0.1")
+    small_run(tmp_path / "whole", *battery, policy="loss_driven")
+    small_run(tmp_path / "parts", *battery, policy="loss_driven", rounds=3)
+    small_run(tmp_path / "parts", *battery, policy="loss_driven", resume=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_a_run_can_be_resumed(tmp_path: Path) -> None:
+    arguments = ["run", "quick", "--policy", "random", "--workers", "2", "--quiet"]
+    arguments += [part for entry in SMALL for part in ("--set", entry)]
+    command = [sys.executable, "-m", "fedfloor", *arguments]
+    small_run(tmp_path / "whole")
+    seed = int(time.time())  # other moments every time
+    print("moments from seed", seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        process = subprocess.Popen([*command, "--out", str(tmp_path / "killed"), "--resume"], cwd=tmp_path)
+        time.sleep(rng.uniform(1.0, 9.0))
+        process.kill()
+        process.wait()
+    subprocess.run([*command, "--out", str(tmp_path / "killed"), "--resume"], cwd=tmp_path, check=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_changed_scenario_is_not_resumed(tmp_path: Path) -> None:
+    small_run(tmp_path / "run", rounds=2)
+    with pytest.raises(RunLogError, match=r"training\.learning_rate \(0\.05 -> 0\.1\)"):
+        small_run(tmp_path / "run", "training.learning_rate=0.1", resume=True)
+    with pytest.raises(RunLogError, match=r"policy\.name \(random -> round_robin\)"):
+        small_run(tmp_path / "run", policy="round_robin", resume=True)
+    with pytest.raises(RunLogError, match="is not empty"):
+        small_run(tmp_path / "run")
+
+
+def test_fewer_rounds_than_have_been_run_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    small_run(folder, "participation.rates=uniform", rounds=4)
+    before = (folder / "scenario.toml").read_text()
+    with pytest.raises(RunLogError, match=r"has run 4 rounds already, rounds is 2\. Ask for at least 4 with --rounds"):
+        small_run(folder, "participation.rates=uniform", rounds=2, resume=True)
+    assert (folder / "scenario.toml").read_text() == before
+    assert len(small_run(folder, "participation.rates=uniform", rounds=4, resume=True).records) == 4
+    assert len(small_run(folder, "participation.rates=uniform", rounds=5, resume=True).records) == 5
+
+
+def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
+    small_run(tmp_path / "run", rounds=2)
+    folder = tmp_path / "run" / "checkpoint"
+    (weights,) = folder.glob("*.safetensors")
+    content = weights.read_bytes()
+    weights.write_bytes(content[:100])
+    with pytest.raises(RunLogError, match=r"state\.json: is damaged"):
+        small_run(tmp_path / "run", resume=True)
+    weights.unlink()
+    with pytest.raises(RunLogError, match=r"\.safetensors: is missing"):
+        small_run(tmp_path / "run", resume=True)
+    weights.write_bytes(content)
+    (tmp_path / "run" / "rounds.jsonl").write_text("")
+    with pytest.raises(RunLogError, match=r"rounds\.jsonl: has 0 whole lines, the checkpoint was taken after 2"):
+        small_run(tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("queue", [1.0], "queue must be 6 numbers"),
+        ("target_rate", [-1.0] * 6, "target_rate must be 6 numbers"),
+        ("device_level_j", ["x"] * 18, "does not fit|could not convert"),
+        ("weights", "../../elsewhere.safetensors", "is damaged"),
+        ("round", 1, "is damaged"),
+        ("clock_s", -1.0, "is damaged"),
+        ("version", 7, "version must be 1, got 7"),
+        ("figures", {"sigma": [1.0]}, "sigma must be 18 numbers"),
+    ],
+)
+def test_an_edited_checkpoint_is_not_resumed(
+    key: str, value: Any, expected: str, finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(RunLogError, match=expected):
+        small_run(tmp_path / "run", resume=True)
+
+
+def test_what_no_training_run_left_is_not_resumed(tmp_path: Path) -> None:
+    fedfloor.simulate("quick", "random", rounds=3, out=tmp_path / "run")
+    log = (tmp_path / "run" / "rounds.jsonl").read_text()
+    with pytest.raises(RunLogError):
+        small_run(tmp_path / "run", resume=True)
+    with pytest.raises(RunLogError, match="is not empty"):
+        fedfloor.run(tmp_path / "run" / "scenario.toml", out=tmp_path / "run", resume=True, workers=1)
+    assert (tmp_path / "run" / "rounds.jsonl").read_text() == log
+
+
+def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_did(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedfloor", "run", "quick", "--policy", "random", "--workers", "2", "--out", "run"]
+    command += ["--set", "training.checkpoint_every=1", "--set", "participation.rates=uniform"]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stderr=said,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # ignored in the background
+        )
+        for _ in range(600):  # until it trains
+            if (tmp_path / "run" / "checkpoint" / "state.json").exists():
+                break
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 130
+    *rounds, last = (tmp_path / "said").read_text().splitlines()
+    assert all(re.match(r"random: round \d+ of 60, accuracy |reading ", line) for line in rounds)
+    found = re.fullmatch(
+        r"interrupted: stopped after round (\d+), checkpoint at round (\d+) in run; go on with the same command "
+        r"and --resume",
+        last,
+    )
+    assert found is not None, last
+    assert int(found[1]) >= int(found[2]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("done", "kept", "expected"),
+    [
+        (7, 5, "stopped after round 7, checkpoint at round 5 in"),
+        (0, 5, "stopped after round 5, checkpoint at round 5 in"),
+        (3, None, "stopped after round 3, no checkpoint in"),
+        (0, None, "stopped before the first round ended"),
+    ],
+)
+def test_what_is_left_of_a_stopped_run_is_told(done: int, kept: int | None, expected: str, tmp_path: Path) -> None:
+    if kept is not None:
+        (tmp_path / "checkpoint").mkdir()
+        (tmp_path / "checkpoint" / "state.json").write_text(json.dumps({"round": kept}))
+    assert what_is_left(tmp_path, done).startswith(expected)
+
+
+def test_a_filled_folder_of_a_training_run_can_be_gone_on_with(finished: Path) -> None:
+    with pytest.raises(RunLogError, match=r"is not empty: it holds a training run\. Go on with it by --resume"):
+        small_run(finished)
+
+
+@pytest.mark.slow
+def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_command: Callable[..., Any]) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    few = [part for entry in SMALL for part in ("--set", entry)]
+    arguments = ["run", "quick", "--policy", "random", "--workers", "1", *few, "--rounds", "2", "--resume"]
+    done = fedfloor_command(*arguments, "--out", "run")
+    assert done.stderr == "going on after round 2 of 2\n"
+    assert "(resumed after round 2)" in " ".join(done.stdout.split())
+    assert "time to decide" in done.stdout
+    assert re.search(r"time to decide +- ", done.stdout)
+    assert done.stdout.splitlines()[-1] == "log: run"
+    anew = fedfloor_command(*arguments, "--out", "other")
+    first, second = anew.stderr.splitlines()
+    assert first == "no checkpoint in other: starting anew"
+    assert re.fullmatch(r"random: round 2 of 2, accuracy \S+%, training loss \S+, clock \S+ s", second)
+    assert fedfloor_command(*arguments, "--out", "run", "--quiet").stderr == ""

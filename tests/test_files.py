@@ -1,0 +1,33 @@
+"""Whole files and folders with one writer."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedfloor.errors import RunLogError
+from fedfloor.files import lock, write_whole
+
+
+def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    for content in (b"old", b"new"):
+        write_whole(tmp_path / "state.json", content)
+    assert (tmp_path / "state.json").read_bytes() == b"new"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_has_one_writer_until_it_ends(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from fedfloor.files import lock; lock(Path(sys.argv[1])); "
+    code += "print('mine', flush=True); sys.stdin.read()"
+    asked = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"mine\n"
+        with pytest.raises(RunLogError, match=r"another process is writing it\. Wait for it, or name another folder"):
+            lock(tmp_path)
+        other.kill()
+    handle = lock(tmp_path)
+    assert handle is not None
+    os.close(handle)

@@ -1,0 +1,237 @@
+"""The same result for any number of processes, and what happens when one of them ends."""
+
+import os
+import pickle
+import re
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import nn
+
+from fedfloor.errors import FailedRunError, ModelError
+from fedfloor.scenario.model import Model
+from fedfloor.training.data.samples import Samples
+from fedfloor.training.tasks import Task
+from fedfloor.training.work import Job, Work
+from fedfloor.workers.crew import packed_failure, unpacked_failure
+from fedfloor.workers.engine import (
+    Engine,
+    Processes,
+    engine_for,
+    train_devices,
+)
+
+DEVICES = 9
+CNN = Model(name="cnn", input=(1, 28, 28), width=0.5)
+DENSE = Model(name="mlp", input=(1, 28, 28), width=0.25)
+NORMED = Model(name="cnn", input=(1, 28, 28), width=0.5, batch_norm=True)
+
+
+def samples() -> Samples:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (360, 1, 28, 28), dtype=np.uint8)
+    labels = rng.integers(0, 10, 360)
+    first = np.concatenate([[0], np.cumsum(rng.multinomial(360 - 10 * DEVICES, [1 / DEVICES] * DEVICES) + 10)])
+    return Samples(
+        images, labels, first, rng.permutation(360), images[:90], labels[:90], np.array([127.0]), np.array([73.0])
+    )
+
+
+def job(model: Model, **changed: Any) -> Job:
+    batch = np.arange(4, 4 + DEVICES)
+    return Job(
+        **{
+            "model": model,
+            "seed": 3,
+            "learning_rate": 0.05,
+            "iterations": 3,
+            "batch": batch,
+            "redraw": False,
+            "apart": False,
+            **changed,
+        }
+    )
+
+
+def everything(engine: Engine) -> list[np.ndarray]:
+    """All that an engine computes."""
+    weights, found, devices = engine.work.first_weights(), [], np.arange(DEVICES)
+    for n, loss, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
+        found += [np.array([n, loss]), trained.copy()]
+    for (confusion, loss), _ in engine.run([Task("evaluate", (n, n + 30), 0) for n in (0, 30, 60)], weights):
+        found += [confusion, np.array(loss)]
+    for result, gradient in engine.run([Task("estimate", (n, 8), 1) for n in range(DEVICES)], weights):
+        found += [np.array([result.sigma, result.norm, result.smoothness]), gradient.copy()]
+    for loss, gradient in engine.run([Task("gradient", (n, None), 1) for n in range(DEVICES)], weights):
+        found += [np.array(loss), gradient.copy()]
+    return found
+
+
+@pytest.mark.parametrize(
+    "model",
+    [CNN, pytest.param(DENSE, marks=pytest.mark.slow), pytest.param(NORMED, marks=pytest.mark.slow)],
+    ids=["cnn", "mlp", "batch norm"],
+)
+def test_any_number_of_processes_gives_the_same_bits(model: Model) -> None:
+    with engine_for(job(model), samples(), 1) as engine:
+        alone = everything(engine)
+    for workers in (2, 3):
+        with engine_for(job(model), samples(), workers) as engine:
+            assert isinstance(engine, Processes)
+            for one, other in zip(alone, everything(engine), strict=True):
+                assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("model", [CNN, DENSE], ids=["cnn", "mlp"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_device_trains_alike_whoever_else_does(model: Model, workers: int) -> None:
+    devices = np.array([3, 0, 4])
+    with engine_for(job(model), samples(), workers) as engine:
+        weights = engine.work.first_weights()
+        found = [
+            (n, loss, trained.copy())
+            for n, loss, trained in train_devices(engine, 2, devices, np.ones_like(devices), weights)
+        ]
+        assert [n for n, _, _ in found] == devices.tolist()
+        for n, loss, trained in found:
+            ((_, alone, by_itself),) = train_devices(engine, 2, np.array([n]), np.array([1]), weights)
+            assert loss == pytest.approx(alone, rel=1e-6)
+            assert np.linalg.norm(trained - by_itself) <= 1e-6 * np.linalg.norm(trained)
+
+
+@pytest.mark.parametrize("model", [CNN, NORMED], ids=["cnn", "batch norm"])
+def test_halves_apart_train_as_the_network_in_one_piece(model: Model) -> None:
+    trained = {}
+    for apart in (False, True):
+        work = Work(job(model, apart=apart), samples())
+        out = np.empty((DEVICES, work.layout.size), np.float32)
+        cuts = np.arange(DEVICES) % 7
+        work.train(0, np.arange(DEVICES), cuts, work.first_weights(), out)
+        trained[apart] = out
+    assert np.linalg.norm(trained[True] - trained[False]) <= 1e-6 * np.linalg.norm(trained[False])
+
+
+def test_devices_in_a_stack_train_as_one_by_one() -> None:
+    stacked, single = Work(job(DENSE), samples()), Work(job(DENSE, apart=True), samples())
+    assert (stacked.stacks > 1, single.stacks) == (True, 1)
+    results = []
+    for work in (stacked, single):
+        out = np.empty((DEVICES, work.layout.size), np.float32)
+        losses = work.train(2, np.arange(DEVICES), np.zeros(DEVICES, int), work.first_weights(), out)
+        results.append((losses, out))
+    assert np.allclose(results[0][0], results[1][0], rtol=1e-6)
+    assert np.linalg.norm(results[0][1] - results[1][1]) <= 1e-6 * np.linalg.norm(results[1][1])
+
+
+def test_a_redrawn_batch_differs_in_every_iteration() -> None:
+    once, often = Work(job(CNN), samples()), Work(job(CNN, redraw=True), samples())
+    out = np.empty((2, once.layout.size), np.float32)
+    once.train(0, np.array([0]), np.array([0]), once.first_weights(), out[:1])
+    often.train(0, np.array([0]), np.array([0]), often.first_weights(), out[1:])
+    assert not np.array_equal(out[0], out[1])
+
+
+def test_gradients_of_single_samples_add_up() -> None:
+    work = Work(job(CNN), samples())
+    mean, direct = np.empty(work.layout.size, np.float32), np.empty(work.layout.size, np.float32)
+    found = work.estimate(1, 12, work.first_weights(), mean)
+    work.gradient(1, 12, work.first_weights(), direct)
+    assert np.allclose(mean, direct, atol=1e-5 * np.abs(direct).max())
+    assert found.norm == pytest.approx(np.linalg.norm(direct), rel=1e-5)
+    single = np.empty((12, work.layout.size), np.float32)  # by hand: one sample at a time
+    numbers = work._some(1, 12)
+    for k, number in enumerate(numbers):
+        alone = Samples(
+            **{
+                **{f: getattr(work.samples, f) for f in Samples.__slots__},
+                "first": np.array([0, 0, 1]),
+                "held": np.array([number]),
+            }
+        )
+        Work(job(CNN), alone).gradient(1, None, work.first_weights(), single[k])
+    spread = np.sqrt(np.mean(np.sum((single.astype(float) - single.mean(0)) ** 2, axis=1)))
+    assert found.sigma == pytest.approx(spread, rel=1e-4)
+
+
+def test_a_process_that_ends_is_named() -> None:
+    with engine_for(job(CNN), samples(), 2) as engine:
+        assert isinstance(engine, Processes)
+        os.kill(engine._workers[0]._process.pid, signal.SIGKILL)
+        with pytest.raises(FailedRunError, match=r"a training process ended with code -9.*--resume"):
+            everything(engine)
+
+
+def test_what_fails_in_a_process_fails_here() -> None:
+    with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError):
+        list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
+
+
+class _StubbornError(Exception):
+    """Cannot be made anew from its message, or not even be sent."""
+
+    def __init__(self, code: int, *, holds: Any = None) -> None:
+        super().__init__(f"valve {code} is stuck")
+        self.holds = holds
+
+
+@pytest.mark.parametrize("holds", [None, lambda: None], ids=["cannot be unpickled", "cannot be pickled"])
+def test_an_exception_that_cannot_travel_is_told_of(holds: Any) -> None:
+    def fail(code: int) -> None:
+        raise _StubbornError(code, holds=holds)
+
+    try:
+        fail(7)
+    except _StubbornError as error:
+        failure = pickle.loads(pickle.dumps(packed_failure(error)))
+    found = unpacked_failure(failure)
+    assert isinstance(found, FailedRunError)
+    assert re.search(r"_StubbornError: valve 7 is stuck \(.*test_engine\.py, line \d+\)$", str(found))
+
+
+def broken_in_a_process() -> nn.Module:
+    """Cannot be made where a variable of the worker processes is set."""
+    if os.environ.get("OMP_WAIT_POLICY") == "passive":
+        raise _StubbornError(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
+def test_what_fails_when_a_process_begins_fails_here() -> None:
+    model = Model(name="tests.workers.test_engine:broken_in_a_process", input=(1, 28, 28))
+    with pytest.raises(ModelError, match="_StubbornError: valve 3 is stuck"), engine_for(job(model), samples(), 2):
+        pass
+
+
+def test_a_failure_in_a_process_says_where() -> None:
+    with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError) as caught:
+        list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
+    assert re.search(r"in another process: IndexError: .*\.py, line \d+", caught.value.__notes__[0])
+
+
+def test_frozen_weights_stay_and_count_nowhere() -> None:
+    work = Work(job(Model(name="tests.training.networks:half_frozen", input=(1, 28, 28))), samples())
+    assert work.stacks == 1
+    start, out = work.first_weights(), np.empty((1, work.layout.size), np.float32)
+    work.train(0, np.array([0]), np.array([0]), start, out)
+    assert np.array_equal(out[0][~work.layout.learnt], start[~work.layout.learnt])
+    assert not np.array_equal(out[0], start)
+    found = work.estimate(0, 8, start, out[0])
+    direct = np.empty_like(out[0])
+    work.gradient(0, 8, start, direct)
+    assert found.norm == pytest.approx(float(np.linalg.norm(direct)), rel=1e-5)
+
+
+def test_counters_of_batch_norm_are_not_learnt() -> None:
+    layout = Work(job(NORMED), samples()).layout
+    assert 0 < np.count_nonzero(~layout.learnt) < layout.size
+    assert Work(job(CNN), samples()).layout.learnt.all()
+
+
+STACKED = (("logistic", True), ("half_frozen", False), ("by_rows", False), ("raises_backward", False))
+
+
+def test_only_plain_dense_networks_are_stacked() -> None:
+    for name, stacked in STACKED:
+        work = Work(job(Model(name=f"tests.training.networks:{name}", input=(1, 28, 28))), samples())
+        assert (work.stacks > 1) == stacked, name
