@@ -1,8 +1,8 @@
 """Low-latency federated learning on factory floors.
 
 >>> import fedfloor
->>> plant = fedfloor.load("quick")
->>> len(plant.floors)
+>>> scenario = fedfloor.load("quick")
+>>> len(scenario.floors)
 6
 """
 
@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
-    from fedfloor.api import Run, load, load_model, plan, read, report, run, simulate
-    from fedfloor.runs.compare import compare
+    from fedfloor.api import Run, compare, load, load_model, plan, read, report, run, simulate
 
 __version__ = "0.1.0"
 
@@ -37,10 +36,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import the functions when they are first used, so that `import fedfloor` stays quick."""
-    if name == "compare":
-        from fedfloor.runs.compare import compare
-
-        return compare
     if name in __all__:
         from fedfloor import api
 

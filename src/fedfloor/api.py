@@ -1,76 +1,83 @@
-"""The Python functions: same names, same defaults, same errors as the command line."""
+"""Every public function: same names, same defaults, same errors as the command line, which calls nothing else.
+
+Libraries that take long to load are imported by the functions that need them.
+"""
 
 __all__ = [
-    "Prepared",
+    "Comparison",
     "Run",
-    "carry_out",
-    "carry_out_training",
+    "ScenarioCheck",
+    "check",
+    "compare",
+    "compare_with",
+    "decide_round",
     "evaluate",
+    "fetch_data",
     "holding",
+    "listing",
     "load",
     "load_model",
     "plan",
-    "prepare",
+    "plan_round",
+    "plan_runs",
+    "profile",
     "read",
     "report",
-    "resolve",
-    "round_to_plan",
     "run",
-    "run_folders",
-    "shortage",
+    "run_planned",
+    "scenario_schema",
     "simulate",
+    "simulate_planned",
+    "starter_scenario",
+    "tradeoff",
+    "verify_data",
+    "what_is_left",
 ]
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from fedfloor.errors import MissingExtraError, RunLogError, ScenarioError, SnapshotError
-from fedfloor.rounds.loop import run_rounds
-from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.runs.folder import Grain, RunFolder, columns_of, read_records, round_record
-from fedfloor.runs.loggers import logging_to
-from fedfloor.runs.plan import RoundToPlan, answer, from_run, of_snapshot, policy_for
-from fedfloor.runs.planned import Prepared, check_engine, load, prepare, resolve, run_folders
-from fedfloor.scenario import Scenario, resolved_toml
-from fedfloor.scheduling.registry import PolicySpec
-from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
+from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, SnapshotError
+from fedfloor.rounds.events import Tell, silent
+from fedfloor.rounds.record import Grain, RoundRecord, columns_of
+from fedfloor.runs.options import CompareArguments, CompareOptions, RunArguments, RunOptions
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, load, planned_run, with_folders
+from fedfloor.runs.simulate import Run, simulate_planned
 
 if TYPE_CHECKING:
+    from fedfloor.costs.headline import Headline
     from fedfloor.report.making import Report
-    from fedfloor.runs.train import Event, TrainedRun
+    from fedfloor.runs.compare import Watch
+    from fedfloor.runs.evaluate import Evaluation
+    from fedfloor.runs.plan import PlanAnswer, PlannedRound
+    from fedfloor.runs.profile import Profile
+    from fedfloor.runs.train import TrainedRun
+    from fedfloor.scenario import Scenario
+    from fedfloor.theory.tradeoff import TradeoffPoint
+    from fedfloor.training.data.fetching import Fetched, Progress, Verified
+    from fedfloor.training.data.holding import HoldingTable, ShortageTable
     from fedfloor.training.network.exported import ScaledModel
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """A finished run: its rounds as they are logged, and the wall-clock figures beside them."""
-
-    scenario: Scenario
-    policy: PolicySpec  #: with every setting filled in
-    records: tuple[dict[str, Any], ...]
-    timings: tuple[dict[str, Any], ...]
-    folder: Path | None  #: where the log is, if one was asked for
-
-    def __repr__(self) -> str:
-        return f"Run({self.scenario.name}, {self.policy}, {len(self.records)} rounds, folder={self.folder})"
+# Runs
 
 
 def simulate(
-    scenario: str | Path,
+    scenario: ScenarioSource,
     policy: str | None = None,
     rounds: int | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     out: str | Path | None = None,
-    on_round: Callable[[dict[str, Any]], None] = lambda _: None,
+    on_round: Callable[[RoundRecord], None] = lambda _: None,
 ) -> Run:
-    """Rounds of scheduling on the simulated network, without training.
+    """Run rounds of scheduling on the simulated plant, without training.
 
-    `policy` is `NAME[:key=value,...]`, the scenario's own if not given; with `out` the run folder is written there.
+    `policy` is `NAME[:key=value,...]`, the scenario's own if left out. With `out` the run folder is written there.
 
     Examples
     --------
@@ -79,33 +86,26 @@ def simulate(
     >>> fedfloor.read(run)["round"]
     [0, 1, 2, 3]
     """
-    prepared = prepare(scenario, policy, rounds, seed=seed, overrides=overrides)
-    return carry_out(prepared, Path(out) if out is not None else None, on_round=on_round)
+    planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides)
+    return simulate_planned(_in_folder(planned, out), on_round=on_round)
 
 
 def run(
-    scenario: str | Path,
+    scenario: ScenarioSource,
     policy: str | None = None,
     rounds: int | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     out: str | Path | None = None,
-    resume: bool = False,
-    until_accuracy: float | None = None,
-    until_clock: float | None = None,
-    workers: int | None = None,
-    device: str = "cpu",
-    engine: str = "local",
-    ray_address: str | None = None,
-    data_dir: str | Path | None = None,
-    loggers: Sequence[str] = (),
-    on_event: Callable[["Event"], None] = lambda _: None,
+    on_event: Tell = silent,
+    **options: Unpack[RunArguments],
 ) -> "TrainedRun":
-    """Rounds of scheduling and real split training on the simulated network. Needs the extra 'train'.
+    """Run rounds of scheduling and split training. Needs the extra 'train'.
 
-    With `out` the run folder is written there, and `resume` goes on from its last checkpoint. `loggers` show every
-    round in `tensorboard` or `mlflow`, each of which is an extra too.
+    With `out` the run folder is written there, and `resume=True` continues from its last checkpoint. The other options
+    are those of `fedfloor.runs.options.RunOptions`: until_accuracy, until_clock, workers, device, engine, ray_address,
+    data_dir, and loggers, which show every round in `tensorboard` or `mlflow`.
 
     Examples
     --------
@@ -114,170 +114,246 @@ def run(
     >>> len(done.records), int(done.confusion.sum())
     (2, 1000)
     """
-    if resume and out is None:
+    chosen = RunOptions(**options)  # type: ignore[arg-type]  # it checks and converts them
+    if chosen.resume and out is None:
         raise RunLogError("resume: needs the run folder. Name it with out")
-    prepared = prepare(scenario, policy, rounds, seed=seed, overrides=overrides, training=True)
-    return carry_out_training(
-        prepared,
-        Path(out) if out is not None else None,
-        resume=resume,
-        until_accuracy=until_accuracy,
-        until_clock=until_clock,
-        workers=workers,
-        device=device,
-        engine=engine,
-        ray_address=ray_address,
-        data_dir=Path(data_dir) if data_dir is not None else None,
-        loggers=loggers,
-        on_event=on_event,
-    )
+    planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, training=True)
+    return run_planned(_in_folder(planned, out), chosen, on_event=on_event)
 
 
-def carry_out_training(
-    prepared: "Prepared",
-    folder: Path | None,
+def plan_runs(
+    scenario: ScenarioSource,
+    policies: Sequence[str] = (),
+    rounds: int | None = None,
     *,
+    seed: int | None = None,
+    overrides: Sequence[str] = (),
+    out: Path | None = None,
+    training: bool = False,
     resume: bool = False,
-    until_accuracy: float | None = None,
-    until_clock: float | None = None,
-    workers: int | None = None,
-    device: str = "cpu",
-    engine: str = "local",
-    ray_address: str | None = None,
-    data_dir: Path | None = None,
-    loggers: Sequence[str] = (),
-    on_event: Callable[["Event"], None] = lambda _: None,
-) -> "TrainedRun":
-    """Train what was prepared."""
-    for name, value, most in (("until_accuracy", until_accuracy, 1.0), ("until_clock", until_clock, math.inf)):
-        if value is not None and not 0.0 <= value <= most:
-            raise ScenarioError(f"{name}: must be a number from 0 to {most:g}, got {value}")
-    check_engine(engine, ray_address, workers)
+) -> list[PlannedRun]:
+    """Runs of several policies, with their folders, checked before the first one starts."""
+    chosen: list[str | None] = list(policies) or [None]
+    runs = [planned_run(scenario, name, rounds, seed=seed, overrides=overrides, training=training) for name in chosen]
+    return with_folders(runs, out, resume=resume)
+
+
+def run_planned(planned: PlannedRun, options: RunOptions, *, on_event: Tell = silent) -> "TrainedRun":
+    """Train a planned run."""
     try:
-        from fedfloor.runs.train import Until, train  # noqa: PLC0415  # torch is loaded only for this
+        from fedfloor.runs.train import train_planned
     except ModuleNotFoundError as error:
         raise MissingExtraError("training", "train") from error
-    with logging_to(loggers, folder, prepared.scenario, str(prepared.policy)) as write:
-
-        def tell(event: "Event") -> None:
-            on_event(event)
-            if event.record is not None:
-                write(event.record)
-
-        return train(
-            prepared.file,
-            prepared.scenario,
-            prepared.scheduler,
-            str(prepared.policy),
-            folder,
-            resume=resume,
-            until=Until(until_accuracy, until_clock),
-            workers=workers,
-            device=device,
-            where=engine,
-            ray_address=ray_address,
-            data_folder=data_dir,
-            on_event=tell,
-        )
+    return train_planned(planned, options, tell=on_event)
 
 
-def evaluate(
-    run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None
-) -> dict[str, Any]:
+def what_is_left(folder: Path, rounds: int) -> str:
+    """What remains of a run that was stopped after so many rounds, and how it is resumed."""
+    from fedfloor.rounds.listeners.checkpoint import checkpoint_round
+
+    kept = checkpoint_round(folder)
+    if kept is not None:
+        after = f"stopped after round {max(rounds, kept)}, checkpoint at round {kept} in {folder}"
+        return f"{after}; resume with the same command and --resume"
+    if rounds:
+        return f"stopped after round {rounds}, no checkpoint in {folder} yet; --resume starts again there"
+    return "stopped before the first round ended; nothing is left of it"
+
+
+def _in_folder(planned: PlannedRun, out: str | Path | None) -> PlannedRun:
+    return planned if out is None else replace(planned, folder=Path(out))
+
+
+def evaluate(run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None) -> "Evaluation":
     """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there."""
     try:
-        from fedfloor.runs.train import evaluate_run  # noqa: PLC0415  # torch is loaded only for this
+        from fedfloor.runs.evaluate import evaluate_run
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    found = evaluate_run(
-        Path(run), Path(data_dir) if data_dir is not None else None, Path(export) if export is not None else None
-    )
-    return {
-        "run": str(run),
-        "rounds": found.round,
-        "data": found.origin,
-        "same_data": found.same_data,
-        "samples": int(found.confusion.sum()),
-        "accuracy": float(found.confusion.trace() / found.confusion.sum()),
-        "loss": found.loss,
-        "confusion": found.confusion.tolist(),
-        "exported": None if export is None else str(export),
-    }
+    return evaluate_run(Path(run), data_dir=_path(data_dir), export=_path(export))
 
 
 def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
     """The model that `evaluate` exported to a file, as a torch module that scales its inputs itself.
 
-    Its input are samples (n, *input) as they are in the data, as pixels from 0 to 255; its output scores (n, classes).
-    An own model is made by code that the file names, `package.module:callable`: say with `own` that you trust it.
+    Its inputs are samples (n, *input) as they are in the data, such as pixels from 0 to 255; its outputs are scores
+    (n, classes). If the model is your own, the file names the code that builds it, `package.module:callable`; say
+    with `own=True` that you trust that code.
     """
     try:
-        from fedfloor.training.network.exported import load_exported  # noqa: PLC0415  # torch is loaded only for this
+        from fedfloor.training.network.exported import load_exported
     except ModuleNotFoundError as error:
         raise MissingExtraError("loading a model", "train") from error
     return load_exported(Path(path), own=own)
 
 
-def holding(
-    scenario: str | Path,
-    overrides: Sequence[str] = (),
+def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str, list[Any]]:
+    """The log of a run as columns of equal length, ready for a data frame.
+
+    `per` says what a row is: a `round`, a `gateway` in a round, or a `device` in a round.
+
+    Examples
+    --------
+    >>> import fedfloor
+    >>> columns = fedfloor.read(fedfloor.simulate("quick", rounds=3), per="gateway")
+    >>> len(columns["energy_j"])  # 3 rounds x 6 floors
+    18
+    """
+    from fedfloor.runs.folder import read_records
+
+    return columns_of(read_records(Path(run)) if isinstance(run, str | Path) else run.records, per)
+
+
+# Comparisons and reports
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a comparison leaves behind."""
+
+    folder: Path  #: of all its runs
+    runs: tuple[Path, ...]  #: policy by policy, then seed by seed
+    failed: Mapping[str, BaseException]  #: why runs have not ended, by the name of their folders
+    report: "Report | None"  #: None if no run has a round
+
+
+def compare(
+    scenario: ScenarioSource,
+    policies: Sequence[str] = (),
+    seeds: int = 3,
+    rounds: int | None = None,
     *,
     seed: int | None = None,
-    data_dir: str | Path | None = None,
-) -> dict[str, Any]:
-    """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
-    from fedfloor.training.data.holding import gather  # noqa: PLC0415  # readers of data files wait until they are needed
+    overrides: Sequence[str] = (),
+    out: str | Path | None = None,
+    watch: "Watch | None" = None,
+    **options: Unpack[CompareArguments],
+) -> Comparison:
+    """Train policies x seeds on the same weather, data split and first weights, side by side, and report on them.
 
-    plant = load(scenario, overrides, seed=seed)
-    return gather(plant, Path(data_dir) if data_dir is not None else None).table()
+    Runs go into folders below `out`, `runs/compare-<scenario>` if left out. A run that is already there resumes from
+    its last checkpoint, so an interrupted comparison is simply called again. Without `policies` the scenario's own is
+    compared with the baselines. The other options are those of `fedfloor.runs.options.CompareOptions`: engine,
+    ray_address, workers and data_dir. Needs the extras 'train' and 'report'.
+
+    Examples
+    --------
+    >>> import fedfloor, tempfile
+    >>> done = fedfloor.compare("quick", ["random", "round_robin"], seeds=1, rounds=1, out=tempfile.mkdtemp())
+    >>> [path.name for path in done.runs]
+    ['quick-random-7', 'quick-round_robin-7']
+    >>> done.report.page.name
+    'report.html'
+    """
+    chosen = CompareOptions(seeds=seeds, **options)  # type: ignore[arg-type]  # it checks and converts them
+    return compare_with(
+        scenario, policies, rounds, seed=seed, overrides=overrides, out=_path(out), options=chosen, watch=watch
+    )
 
 
-def shortage(scenario: Scenario, data_dir: str | Path | None = None) -> dict[str, Any]:
-    """Devices that will hold fewer samples than they ask for; `devices` is None if the data was not looked at."""
-    from fedfloor.training.data.holding import shortage_of  # noqa: PLC0415  # readers of data files wait until needed
+def compare_with(
+    scenario: ScenarioSource,
+    policies: Sequence[str],
+    rounds: int | None,
+    *,
+    seed: int | None,
+    overrides: Sequence[str],
+    out: Path | None,
+    options: CompareOptions,
+    watch: "Watch | None" = None,
+) -> Comparison:
+    """Compare with options that have been checked already; see `compare`."""
+    from fedfloor.runs.compare import Watch, compare_planned, comparison_folder, locked, planned_comparison
 
-    found = shortage_of(scenario, Path(data_dir) if data_dir is not None else None)
-    held = dict(found.devices)
-    short = [
-        {"floor": floor.name, "name": device.name, "asked": device.samples, "held": held[device.name]}
-        for floor in scenario.floors
-        for device in floor.devices
-        if device.name in held
-    ]
-    return {"origin": found.origin, "reason": found.reason, "devices": None if found.reason is not None else short}
+    runs = planned_comparison(scenario, policies, rounds, seed=seed, overrides=overrides, out=out, options=options)
+    _need_extras()
+    told, folder = watch or Watch(), comparison_folder(runs[0].scenario.name, out)
+    folders = tuple(run.folder for run in runs if run.folder is not None)
+    with locked(folder):
+        failed = compare_planned(runs, folder, options, told)
+        begun = [place for place in folders if _has_rounds(place)]
+        report = _report([*begun, folder], out=folder, on_step=told.on_report) if begun else None
+    for error in failed.values():
+        if not isinstance(error, FedfloorError | FailedRunError):
+            raise error
+    return Comparison(folder, folders, failed, report)
 
 
-def carry_out(
-    prepared: Prepared, folder: Path | None, *, on_round: Callable[[dict[str, Any]], None] = lambda _: None
-) -> Run:
-    """Simulate what was prepared, logging to the folder as it goes."""
-    plant = prepared.scenario
-    driver = SimulatedPlant(plant, simulated_rates(plant))
-    log = RunFolder.create(folder, resolved_toml(prepared.file)) if folder is not None else None
-    records, timings = [], []
+def report(
+    runs: "Run | TrainedRun | str | Path | Sequence[Run | TrainedRun | str | Path]",
+    *,
+    out: str | Path | None = None,
+    csv: str | Path | None = None,
+    pdf: bool = False,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> "Report":
+    """Write one page, figures and tables of runs that have a folder, finished or still running.
+
+    They go into the one folder that is named, or into `report` in the current folder, or to `out`. With `csv` all
+    rounds of all runs are written there. `collection.problems` of the answer says what is wrong with a run. Needs the
+    extra 'report'.
+
+    Examples
+    --------
+    >>> import fedfloor, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> run = fedfloor.simulate("quick", policy="round_robin", rounds=4, out=folder + "/run")
+    >>> done = fedfloor.report(run, csv=folder + "/rounds.csv")
+    >>> done.page.name, done.tables[0].rows[0][:3]
+    ('report.html', ('round_robin', '7', '4'))
+    """
+    several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+    return _report([_folder_of(run) for run in several], out=out, csv=csv, pdf=pdf, on_step=on_step)
+
+
+def _report(runs: Sequence[Path], **options: Any) -> "Report":
+    from fedfloor.report.making import make_report
+
+    return make_report(runs, **options)
+
+
+def _folder_of(run: "Run | TrainedRun | str | Path") -> Path:
+    folder = getattr(run, "folder", run)
+    if not isinstance(folder, str | Path):
+        what = "a run without a folder" if hasattr(run, "folder") else f"a {type(run).__name__}"
+        raise RunLogError(f"report: must be given run folders, got {what}. Run it with out, then name that folder")
+    return Path(folder)
+
+
+def _has_rounds(run: Path) -> bool:
+    from fedfloor.rounds.listeners.log import ROUNDS
+
     try:
-        for record in run_rounds(driver, prepared.scheduler, plant.rounds):
-            entry = round_record(record, str(prepared.policy))
-            untrained = dict.fromkeys(("estimate_s", "train_s", "evaluate_s"))
-            timing = {"round": entry["round"], "solve_s": record.solve_time, **untrained}
-            records.append(entry)
-            timings.append(timing)
-            if log is not None:
-                log.append(entry, timing)
-            on_round(entry)
-    finally:
-        if log is not None:
-            log.close()
-    return Run(plant, prepared.policy, tuple(records), tuple(timings), folder)
+        return (run / ROUNDS).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _need_extras() -> None:
+    """Report a missing extra at once, not after hours."""
+    needs = (("training", "train", ("torch", "safetensors")), ("the report", "report", ("matplotlib", "plotly")))
+    for what, extra, libraries in needs:
+        if any(find_spec(library) is None for library in libraries):
+            raise MissingExtraError(what, extra)
+
+
+def tradeoff(scenario: "Scenario", *, on_round: Callable[[], None] = lambda: None) -> "list[TradeoffPoint]":
+    """Delay and participation of ddsra over V, beside the bounds of Theorem 2."""
+    from fedfloor.runs.tradeoff import measure_tradeoff
+
+    return measure_tradeoff(scenario, on_round=on_round)
+
+
+# One round
 
 
 def plan(
-    snapshot: str | Path | dict[str, Any],
+    snapshot: "str | Path | Mapping[str, object]",
     policy: str | None = None,
     *,
     solver: str | None = None,
     round: int | None = None,  # noqa: A002
-) -> dict[str, Any]:
+) -> "PlanAnswer":
     """Decide one round: of a snapshot (a file or its data), or of a run folder with `round`.
 
     Returns the answer that `fedfloor plan --format json` prints.
@@ -290,78 +366,148 @@ def plan(
     >>> fedfloor.plan(folder + "/run", round=2)["optimality_gap"]
     0.0
     """
-    wanted = round_to_plan(snapshot, round)
-    return answer(wanted, *policy_for(wanted, policy, solver))
+    return decide_round(plan_round(snapshot, policy, solver=solver, index=round))
 
 
-def round_to_plan(source: str | Path | dict[str, Any], index: int | None) -> RoundToPlan:
-    """The round of a snapshot, or the logged round of a run folder."""
-    if not isinstance(source, str | Path | dict):
+def plan_round(
+    source: "str | Path | Mapping[str, object]",
+    policy: str | None = None,
+    *,
+    solver: str | None = None,
+    index: int | None = None,
+) -> "PlannedRound":
+    """The round of a snapshot, or the logged round of a run folder, with the policy that is to decide it."""
+    from fedfloor.runs.plan import logged_round, snapshot_round
+    from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
+
+    if isinstance(source, Mapping):
+        return snapshot_round(parse_snapshot(source, "snapshot"), policy, solver)
+    if not isinstance(source, str | Path):
         raise SnapshotError(f"snapshot: must be a path or its data, got a {type(source).__name__}")
-    if isinstance(source, dict):
-        return of_snapshot(parse_snapshot(source, "snapshot"))
     path = Path(source)
     try:
-        there = path.exists()
+        exists = path.exists()
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}. Give a snapshot or a run folder") from None
-    if not there:
+    if not exists:
         kind = SnapshotError if index is None else RunLogError
         raise kind(f"{path}: does not exist. Name a snapshot file or a run folder")
     if path.is_dir():
         if index is None:
             raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")
-        return from_run(path, index)
+        return logged_round(path, index, policy, solver)
     if index is not None:
         raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
-    return of_snapshot(read_snapshot(path))
+    return snapshot_round(read_snapshot(path), policy, solver)
 
 
-def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str, list[Any]]:
-    """A run's log as columns of equal length, ready for a data frame.
+def decide_round(planned: "PlannedRound", *, export: Path | None = None) -> "PlanAnswer":
+    """Decide a round, and write it as a snapshot if asked."""
+    from fedfloor.runs.plan import answer, export_snapshot
 
-    `per` is the grain of a row: `round`, `gateway` or `device`.
-
-    Examples
-    --------
-    >>> import fedfloor
-    >>> columns = fedfloor.read(fedfloor.simulate("quick", rounds=3), per="gateway")
-    >>> len(columns["energy_j"])  # 3 rounds x 6 floors
-    18
-    """
-    return columns_of(read_records(Path(run)) if isinstance(run, str | Path) else run.records, per)
+    decided = answer(planned)
+    if export is not None:
+        export_snapshot(planned, export)
+    return decided
 
 
-def report(
-    runs: Run | str | Path | Sequence[Run | str | Path],
+# Scenarios, networks and data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScenarioCheck:
+    """What a valid scenario resolves to."""
+
+    scenario: "Scenario"
+    headline: "Headline"  #: costs at a glance, and floors that can never take part
+    shortage: "ShortageTable"
+
+
+def check(
+    scenario: ScenarioSource,
+    overrides: Sequence[str] = (),
     *,
-    out: str | Path | None = None,
-    csv: str | Path | None = None,
-    pdf: bool = False,
-) -> "Report":
-    """One page, figures and tables of runs that have a folder, finished or still going. Needs the extra 'report'.
+    seed: int | None = None,
+    data_dir: str | Path | None = None,
+) -> ScenarioCheck:
+    """Validate a scenario, its traces, its policy and its data, and show what it resolves to."""
+    from fedfloor.costs.headline import headline
+    from fedfloor.scheduling.registry import PolicySpec, make_policy
+    from fedfloor.training.data.holding import shortage_of
+    from fedfloor.weather.draws import climate_of
 
-    They go into the one folder that is named, or into `report` of the current folder, or where `out` says; with `csv`
-    all rounds of all runs are written there. What is not right about a run is in `collection.problems` of the answer.
-
-    Examples
-    --------
-    >>> import fedfloor, tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> run = fedfloor.simulate("quick", policy="round_robin", rounds=4, out=folder + "/run")
-    >>> done = fedfloor.report(run, csv=folder + "/rounds.csv")
-    >>> done.page.name, done.tables[0].rows[0][:3]
-    ('report.html', ('round_robin', '7', '4'))
-    """
-    from fedfloor.report.making import make_report  # noqa: PLC0415  # it takes longer to load than most runs to read
-
-    several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
-    return make_report([_folder_of(run) for run in several], out=out, csv=csv, pdf=pdf)
+    resolved = load(scenario, overrides, seed=seed)
+    climate_of(resolved)  # reads the traces
+    make_policy(PolicySpec(resolved.policy.name, tuple(resolved.policy.settings.items())))
+    return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, _path(data_dir)))
 
 
-def _folder_of(run: Run | str | Path) -> Path:
-    folder = getattr(run, "folder", run)
-    if not isinstance(folder, str | Path):
-        what = "a run without a folder" if hasattr(run, "folder") else f"a {type(run).__name__}"
-        raise RunLogError(f"report: must be given run folders, got {what}. Run it with out, then name that folder")
-    return Path(folder)
+def listing() -> dict[str, Mapping[str, str]]:
+    """Presets, policies, models, data sets and cost models."""
+    from fedfloor.scenario import preset_names, preset_summary
+    from fedfloor.scenario.catalogue import COST_MODELS, DATASETS, NETWORKS
+    from fedfloor.scheduling.registry import policy_summaries
+
+    return {
+        "presets": {name: preset_summary(name) for name in preset_names()},
+        "policies": policy_summaries(),
+        "models": {name: facts.summary for name, facts in NETWORKS.items()},
+        "data sets": {name: facts.summary for name, facts in DATASETS.items()},
+        "cost models": dict(COST_MODELS),
+    }
+
+
+def starter_scenario() -> str:
+    """The commented scenario that `fedfloor init` writes."""
+    from fedfloor.scenario import starter
+
+    return starter()
+
+
+def scenario_schema() -> object:
+    """The JSON schema of a scenario file."""
+    from fedfloor.scenario import ScenarioFile
+
+    return ScenarioFile.model_json_schema()
+
+
+def profile(
+    model: str, shape: str | None = None, *, batch: int = 50, costs: str = "exact", overrides: Sequence[str] = ()
+) -> "Profile":
+    """FLOPs and bytes of every layer of a network, and the totals for every cut. Needs the extra 'train'."""
+    from fedfloor.runs import profile as profiling
+
+    return profiling.profile(model, shape, batch=batch, costs=costs, overrides=overrides)
+
+
+def holding(
+    scenario: ScenarioSource,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    data_dir: str | Path | None = None,
+) -> "HoldingTable":
+    """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
+    from fedfloor.training.data.holding import gather
+
+    return gather(load(scenario, overrides, seed=seed), _path(data_dir)).table()
+
+
+def fetch_data(
+    name: str, data_dir: str | Path | None = None, *, on_progress: "Progress | None" = None
+) -> "tuple[Fetched, ...]":
+    """Download the official files of a data set; an interrupted download continues."""
+    from fedfloor.training.data.fetching import fetch
+
+    return fetch(name, _path(data_dir), on_progress=on_progress)
+
+
+def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
+    """Read a data set as training would, and compare its files with the official ones."""
+    from fedfloor.training.data.fetching import verify
+
+    return verify(name, _path(data_dir))
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)

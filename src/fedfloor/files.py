@@ -1,9 +1,12 @@
 """Files that are either whole or as they were, and folders that one process at a time writes."""
 
-__all__ = ["lock", "write_whole"]
+__all__ = ["lock", "replacing", "write_whole"]
 
 import os
 import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedfloor.errors import RunLogError
@@ -11,17 +14,30 @@ from fedfloor.errors import RunLogError
 
 def write_whole(path: Path, content: bytes) -> None:
     """Put a file on the disk in one step: whenever the machine stops, the old or the new one is there."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_bytes(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new, empty file beside `path` to be filled; it takes the place of `path` if the block ends well.
+
+    If the block fails, the new file is removed and `path` stays as it was.
+    """
+    part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
+    part.touch(exist_ok=False)
+    try:
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def lock(folder: Path) -> int | None:
-    """Keep other processes from writing a folder until what is returned is closed, or this process ends."""
-    if sys.platform == "win32":  # nobody is kept out
+    """Keep other processes from writing a folder until the returned handle is closed, or this process ends."""
+    if sys.platform == "win32":  # there is no such lock
         return None
     import fcntl  # noqa: PLC0415  # not everywhere
 
@@ -30,9 +46,8 @@ def lock(folder: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise RunLogError(
-            f"{folder}: another process is writing it. Wait for it, or name another folder with --out"
-        ) from None
+        problem = f"{folder}: another process is writing it"
+        raise RunLogError(f"{problem}. Wait for it, or name another folder with --out") from None
     except OSError:  # a file system without locks
         pass
     return handle

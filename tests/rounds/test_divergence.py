@@ -12,7 +12,7 @@ from fedfloor.api import prepare
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.runs.train import _job
-from fedfloor.theory.participation import GradientFigures, divergence_bound
+from fedfloor.theory.participation import GradientStatistics, divergence_bound
 from fedfloor.training.data.holding import gather
 from fedfloor.training.data.samples import batch_of
 from fedfloor.training.work import Work
@@ -64,7 +64,7 @@ def test_theorem_1_bounds_the_divergence_of_a_convex_model() -> None:
             gradients = np.empty((devices, weights.size), np.float32)
             found = [work.estimate(n, int(counts[n]), weights, gradients[n]) for n in range(devices)]
             mean = counts @ gradients.astype(float) / counts.sum()
-            figures = GradientFigures(
+            figures = GradientStatistics(
                 sigma=np.array([entry.sigma for entry in found]),
                 delta=np.linalg.norm(gradients - mean, axis=1),
                 smoothness=smoothness,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedfloor.runs.loggers import LOGGERS, RUN_ID, open_loggers, scalars
 
 import fedfloor
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError
-from fedfloor.runs.loggers import LOGGERS, RUN_ID, open_loggers, scalars
 from tests.runs.small import SMALL, small_run
 
 Curves = dict[str, list[tuple[int, float]]]

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedfloor.runs.checkpoint import load_checkpoint
 
 import fedfloor
-from fedfloor.runs.checkpoint import load_checkpoint
 
 #: a small run on the embedded data: 6 floors, 18 devices with few samples
 SMALL = (

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.runs.compare import Cell, Watch
-from fedfloor.files import lock
 from fedfloor.errors import PolicyError, RunLogError, ScenarioError
+from fedfloor.files import lock
+from fedfloor.runs.compare import Cell, Watch
 from fedfloor.runs.folder import checkpoint_round
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 

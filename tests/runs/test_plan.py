@@ -13,13 +13,13 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.runs.plan import RoundToPlan, export_snapshot
+from fedfloor.runs.tradeoff import STEPS, measure
 from fedfloor.scheduling.registry import PolicySpec
 from fedfloor.scheduling.snapshot import snapshot_of
 from fedfloor.scheduling.solver.solve import solve
-from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.theory.theorems import drift_constant, participation_gap, utility_gap
-from fedfloor.runs.tradeoff import STEPS, measure
 
 EXAMPLE: dict[str, Any] = {
     "tradeoff_v": 1000.0, "local_iterations": 5, "model_bits": 2.95e8, "min_cut": 0,

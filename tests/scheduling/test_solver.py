@@ -19,7 +19,8 @@ from fedfloor.scheduling.solver.coupled import enumerated_minimum, searched_mini
 from fedfloor.scheduling.solver.exact import least_delays
 from fedfloor.scheduling.solver.floor import FREQUENCY, fastest_time, pieces_of
 from fedfloor.scheduling.solver.packing import floor_budget, floor_link, floor_options, pack
-from fedfloor.scheduling.solver.solve import Solution, solve
+from fedfloor.scheduling.solver.solution import Solution
+from fedfloor.scheduling.solver.solve import solve
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
 from fedfloor.scheduling.state import IDLE, RoundState
 from tests.scheduling.oracle import best_objective, broken_constraints, least_delay, random_round

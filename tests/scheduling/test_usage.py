@@ -14,7 +14,7 @@ from fedfloor.scenario import Scenario, build, expand
 from fedfloor.scenario.reading import parse
 from fedfloor.scheduling.fixed import on_best_channels
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
-from fedfloor.scheduling.usage import figures, link_times, training_figures
+from fedfloor.scheduling.usage import link_times, training_usage, usage_of
 from tests.conftest import small_table
 
 
@@ -82,7 +82,7 @@ def by_hand(scenario: Scenario, state: RoundState, m: int) -> dict[str, Any]:
 @pytest.mark.parametrize("m", [0, 1])
 def test_figures_are_those_of_the_paper(m: int) -> None:  # Eq. (1)-(9)
     scenario, _, state = observed()
-    found, wanted = figures(state, CHANNEL, ALLOCATION), by_hand(scenario, state, m)
+    found, wanted = usage_of(state, CHANNEL, ALLOCATION), by_hand(scenario, state, m)
     mine = state.plant.devices.floor == m
     for name in ("download", "training", "upload", "gateway_energy", "gateway_bytes"):
         assert getattr(found, name)[m] == pytest.approx(wanted[name], rel=1e-12), name
@@ -106,7 +106,7 @@ def test_an_outcome_has_the_figures_of_its_decision() -> None:
 
 def test_floors_without_a_channel_ask_for_nothing() -> None:
     _, _, state = observed()
-    found = figures(state, np.array([IDLE, 1]), ALLOCATION)
+    found = usage_of(state, np.array([IDLE, 1]), ALLOCATION)
     for name in ("download", "training", "upload", "gateway_energy", "gateway_bytes"):
         assert getattr(found, name)[0] == 0.0
     assert found.device_energy[:2].tolist() == [0.0, 0.0]
@@ -123,7 +123,7 @@ def test_the_fixed_allocation_splits_frequency_and_scales_power() -> None:
 def test_baselines_take_the_channels_of_least_total_delay() -> None:
     _, _, state = observed()
     fixed = fixed_allocation(state)
-    links, training = link_times(state, fixed.power), training_figures(state, fixed.cut, fixed.frequency).time
+    links, training = link_times(state, fixed.power), training_usage(state, fixed.cut, fixed.frequency).time
     delay = links.download + links.upload + training[:, None]
     best = min(itertools.permutations(range(3), 2), key=lambda places: delay[0, places[0]] + delay[1, places[1]])
     assert on_best_channels(state, np.array([0, 1])).channel.tolist() == list(best)

@@ -6,15 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedfloor.theory.participation import GradientFigures, compound_growth, divergence_bound, participation_rates
+from fedfloor.theory.participation import GradientStatistics, compound_growth, divergence_bound, participation_rates
 
 Floats = npt.NDArray[np.float64]
 
 
 def figures(
     sigma: list[float], delta: list[float], smoothness: list[float], norm: list[float] | None = None
-) -> GradientFigures:
-    return GradientFigures(np.array(sigma), np.array(delta), np.array(smoothness), np.array(norm or sigma))
+) -> GradientStatistics:
+    return GradientStatistics(np.array(sigma), np.array(delta), np.array(smoothness), np.array(norm or sigma))
 
 
 def test_growth_is_the_papers() -> None:
@@ -76,7 +76,7 @@ def test_local_steps_on_quadratic_losses_stay_within_the_bound(seed: int) -> Non
         delta = np.maximum(delta, np.linalg.norm(here - overall, axis=1))
         local = local - rate * gradients(local)
         central = central - rate * overall
-    known = GradientFigures(np.zeros(devices), delta, np.linalg.norm(curvature, 2, axis=(1, 2)), np.zeros(devices))
+    known = GradientStatistics(np.zeros(devices), delta, np.linalg.norm(curvature, 2, axis=(1, 2)), np.zeros(devices))
     floor = np.repeat(np.arange(floors), 2)
     phi = divergence_bound(known, batch=samples, floor=floor, floors=floors, learning_rate=rate, iterations=steps)
     for m in range(floors):

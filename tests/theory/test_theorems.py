@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedfloor.theory.participation import GradientFigures
+from fedfloor.theory.participation import GradientStatistics
 from fedfloor.theory.theorems import average_divergence, convex_gap, mean_weights, nonconvex_gap
 
 Floats = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ def test_mean_weights_only_approximate_the_mean_of_a_rounds_weights() -> None:
     assert found == pytest.approx([0.75, 0.25])
 
 
-FIGURES = GradientFigures(
+FIGURES = GradientStatistics(
     sigma=np.array([2.0, 4.0]),
     delta=np.array([0.5, 1.5]),
     smoothness=np.array([3.0, 5.0]),
@@ -49,17 +49,17 @@ def test_h_is_the_sum_of_lemma_4() -> None:
 
 
 def test_one_full_step_with_the_datas_weights_is_central_descent() -> None:  # -delta, not +delta
-    quiet = GradientFigures(np.zeros(2), FIGURES.delta, FIGURES.smoothness, FIGURES.gradient_norm)
+    quiet = GradientStatistics(np.zeros(2), FIGURES.delta, FIGURES.smoothness, FIGURES.gradient_norm)
     samples = np.array([30.0, 10.0])
     found = average_divergence(quiet, samples / 40.0, batch=samples, samples=samples, learning_rate=0.1, iterations=1)
     assert found == pytest.approx(0.0, abs=1e-15)
 
 
 def test_an_overflowing_h_is_infinite() -> None:
-    steep = GradientFigures(FIGURES.sigma, FIGURES.delta, np.array([1.0, 1e300]), FIGURES.gradient_norm)
+    steep = GradientStatistics(FIGURES.sigma, FIGURES.delta, np.array([1.0, 1e300]), FIGURES.gradient_norm)
     half, two = np.array([0.5, 0.5]), np.ones(2)
     assert average_divergence(steep, half, batch=two, samples=two, learning_rate=1.0, iterations=5) == math.inf
-    alike = GradientFigures(np.zeros(2), np.zeros(2), steep.smoothness, steep.gradient_norm)
+    alike = GradientStatistics(np.zeros(2), np.zeros(2), steep.smoothness, steep.gradient_norm)
     assert average_divergence(alike, half, batch=two, samples=two, learning_rate=1.0, iterations=5) == 0.0
 
 
@@ -67,7 +67,7 @@ def test_an_overflowing_h_is_infinite() -> None:
 class Course:
     """Rounds of local descent on full gradients, and what the theorems ask to know of them."""
 
-    figures: GradientFigures
+    figures: GradientStatistics
     apart: float  #: largest distance of W^{t+1} from v^{K,t}
     start: Floats  #: (T+1, d) W^t
     end: Floats  #: (T, d) v^{K,t}
@@ -106,7 +106,7 @@ def descend(
         apart = max(apart, float(np.linalg.norm(now - central)))
         starts.append(now)
         ends.append(central)
-    known = GradientFigures(np.zeros(devices), delta, smoothness, norm)
+    known = GradientStatistics(np.zeros(devices), delta, smoothness, norm)
     return Course(known, apart, np.array(starts), np.array(ends), squared)
 
 
@@ -191,7 +191,7 @@ def test_theorem_3_gives_no_bound_where_its_bracket_is_not_positive(changes: dic
 
 def test_rounds_that_change_floors_are_bounded_by_their_own_weights_only() -> None:
     # Two devices take turns: their mean weights are the data's, which for one step would mean no divergence at all.
-    known = GradientFigures(np.zeros(2), np.ones(2), np.ones(2), np.ones(2))
+    known = GradientStatistics(np.zeros(2), np.ones(2), np.ones(2), np.ones(2))
     two, centre = np.ones(2), np.array([[1.0], [-1.0]])
     turn = np.array([1.0, 0.0])
     course = descend(lambda at: at - centre, two, turn, two / 2, np.zeros(1), rounds=1, steps=1, rate=0.1)

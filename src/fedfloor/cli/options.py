@@ -3,32 +3,33 @@
 __all__ = [
     "CostModel",
     "DataDirOption",
-    "Device",
-    "Engine",
-    "EngineOption",
     "Format",
     "FormatOption",
     "OutOption",
     "PoliciesOption",
     "ProfileFormat",
     "QuietOption",
-    "RayAddressOption",
     "RoundsOption",
     "ScenarioArgument",
     "SeedOption",
     "SetOption",
     "app",
-    "first_time",
+    "with_options",
 ]
 
+import functools
+import inspect
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, get_args, get_origin
 
+import click
 import typer
 import typer.core
 
 from fedfloor import __version__
+from fedfloor.runs.options import CompareOptions, Option, RunOptions, declared_options
 
 # Plain help: rich would take longer to import than everything else, and typer escapes brackets for it.
 typer.core.HAS_RICH = False
@@ -65,21 +66,6 @@ class CostModel(StrEnum):
     PAPER = "paper"
 
 
-class Device(StrEnum):
-    """Where tensors live."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
-    MPS = "mps"
-
-
-class Engine(StrEnum):
-    """Who does the work."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="Table for people or JSON for programs.")]
 SetOption = Annotated[
@@ -105,18 +91,6 @@ PoliciesOption = Annotated[
 ]
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Number of rounds; the scenario's if left out.")
-]
-EngineOption = Annotated[
-    Engine,
-    typer.Option(
-        "--engine", help="Processes of this machine, or Ray, which is the extra 'ray'. The result is the same."
-    ),
-]
-RayAddressOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray-address", metavar="HOST:PORT", help="A Ray cluster that runs already; one of this machine's if left out."
-    ),
 ]
 OutOption = Annotated[
     Path | None,
@@ -144,13 +118,40 @@ def _root(
     """
 
 
-def first_time(policy: str) -> str:
-    """What to say while the solver compiles; nothing where it does not have to."""
-    if policy.partition(":")[0] != "ddsra":
-        return ""
-    from fedfloor.scheduling.solver.compiling import is_compiled
-    from fedfloor.scheduling.solver.exact import exact_plan
-    from fedfloor.scheduling.solver.paper import descended_plan
+def with_options(kind: type[RunOptions | CompareOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the declared options of a class, in the place of its parameter `options`.
 
-    last = descended_plan if "solver=paper" in policy else exact_plan  # of those a decision needs, the last to compile
-    return "" if is_compiled(last) else "the solver is compiled once, which takes a minute or more"
+    The command is called with an object of the class, so that a new option is declared once and nowhere repeated.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        declared = [_parameter(kind, *entry) for entry in declared_options(kind)]
+
+        @functools.wraps(command)
+        def wrapper(**arguments: Any) -> None:
+            values = {entry.name: arguments.pop(entry.name) for entry in declared}
+            given = {name: value for name, value in values.items() if value is not None}
+            command(options=kind(**given), **arguments)
+
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            parameters += declared if parameter.name == "options" else [parameter]
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        wrapper.__annotations__ = {entry.name: entry.annotation for entry in parameters}
+        return wrapper
+
+    return decorate
+
+
+def _parameter(kind: type[object], name: str, hint: Any, option: Option) -> inspect.Parameter:
+    """A declared option as typer takes it."""
+    default = getattr(kind(), name)
+    limits: dict[str, Any] = {"min": option.least, "max": option.most, "metavar": option.metavar, "help": option.help}
+    flag = f"--{(option.flag or name).replace('_', '-')}"
+    if get_origin(hint) is Literal:
+        hint, limits["click_type"] = str, click.Choice(list(get_args(hint)))
+    elif get_origin(hint) is tuple:
+        hint, default = list[str] | None, None
+    annotation = Annotated[hint, typer.Option(flag, **limits)]
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, keyword, default=default, annotation=annotation)

@@ -1,17 +1,17 @@
 """Run logs as arrays: every log is read once, whatever is shown of it. Unknown is nan, endless is inf."""
 
-__all__ = ["RunArrays", "SeriesArrays", "column_of", "lay_out", "lay_out_run"]
+__all__ = ["RunArrays", "SeriesArrays", "lay_out", "lay_out_run"]
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import Plant, arrays_of
 from fedfloor.report.reading import Collection, ReadRun, Series
+from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,48 +71,44 @@ def lay_out_run(run: ReadRun) -> RunArrays:
     plant, records = arrays_of(run.scenario), run.records
     first = np.searchsorted(plant.devices.floor, np.arange(plant.gateways.count)).tolist()
     shape = (len(records), len(plant.devices.names))
-    of_device = {key: np.full(shape, np.nan) for key in ("cut", "gateway_frequency_hz", "energy_j")}
+    cut, frequency, device_energy = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
     for t, record in enumerate(records):
-        for begin, entry in zip(first, record["gateways"], strict=True):
-            for n, device in enumerate(entry.get("devices", ()), start=begin):
-                for key, values in of_device.items():
-                    values[t, n] = _number(device.get(key))
+        for begin, gateway in zip(first, record.gateways, strict=True):
+            for n, device in enumerate(gateway.devices, start=begin):
+                cut[t, n], device_energy[t, n] = device.cut, device.energy_j
+                frequency[t, n] = _number(device.gateway_frequency_hz)
     return RunArrays(
         run=run,
         plant=plant,
-        rounds=np.array([record["round"] + 1 for record in records], dtype=np.int64),
-        delay=_endless(column_of(records, "delay_s")),
-        clock=_endless(column_of(records, "clock_s")),
-        accuracy=column_of(records, "accuracy"),
-        selected=_of_floors(records, "selected") == 1.0,
-        completed=_of_floors(records, "completed") == 1.0,
-        target=_of_floors(records, "target_rate"),
-        download=_endless(_of_floors(records, "download_s")),
-        train=_endless(_of_floors(records, "train_s")),
-        upload=_endless(_of_floors(records, "upload_s")),
-        power=_of_floors(records, "power_w"),
-        energy=_of_floors(records, "energy_j"),
-        bound=_of_floors(records, "divergence_bound"),
-        divergence=_of_floors(records, "divergence"),
-        cut=of_device["cut"],
-        frequency=of_device["gateway_frequency_hz"],
-        device_energy=of_device["energy_j"],
+        rounds=np.array([record.round + 1 for record in records], dtype=np.int64),
+        delay=np.array([record.delay for record in records]),
+        clock=np.array([record.clock for record in records]),
+        accuracy=np.array([_number(record.accuracy) for record in records]),
+        selected=_of_floors(records, lambda gateway: gateway.selected) == 1.0,
+        completed=_of_floors(records, lambda gateway: gateway.completed) == 1.0,
+        target=_of_floors(records, lambda gateway: gateway.target_rate),
+        download=_endless(_of_floors(records, lambda gateway: gateway.download_s)),
+        train=_endless(_of_floors(records, lambda gateway: gateway.train_s)),
+        upload=_endless(_of_floors(records, lambda gateway: gateway.upload_s)),
+        power=_of_floors(records, lambda gateway: gateway.power_w),
+        energy=_of_floors(records, lambda gateway: gateway.energy_j),
+        bound=_of_floors(records, lambda gateway: gateway.divergence_bound),
+        divergence=_of_floors(records, lambda gateway: gateway.divergence),
+        cut=cut,
+        frequency=frequency,
+        device_energy=device_energy,
     )
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def _number(value: float | Absent | None) -> float:
+    return math.nan if value is None or isinstance(value, Absent) else float(value)
 
 
-def column_of(records: Sequence[Mapping[str, Any]], key: str) -> Floats:
-    """One key of many records, (T,); null is nan."""
-    return np.array([record.get(key) for record in records], dtype=float)
-
-
-def _of_floors(records: Sequence[Mapping[str, Any]], key: str) -> Floats:
-    return np.array([[entry.get(key) for entry in record["gateways"]] for record in records], dtype=float)
+def _of_floors(records: Sequence[RoundRecord], of: Callable[[GatewayRecord], float | Absent | None]) -> Floats:
+    """One value of every floor in every round, (T, M); null and absent are nan."""
+    return np.array([[_number(of(gateway)) for gateway in record.gateways] for record in records], dtype=float)
 
 
 def _endless(values: Floats) -> Floats:
-    """Logs write an endless time as null."""
+    """Times of floors, where a log writes null for a time without end."""
     return np.where(np.isnan(values), np.inf, values)

@@ -6,15 +6,12 @@ import csv
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from fedfloor.errors import RunLogError
 from fedfloor.report.reading import Collection, ReadRun
 from fedfloor.report.saving import save
-from fedfloor.runs.folder import columns_of
+from fedfloor.rounds.record import columns_of
 
-#: of a round's record; what versions to come may add to some rounds only is left out
-_LOGGED = ("round", "delay_s", "clock_s", "accuracy", "loss", "gateways")
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 
 
@@ -43,10 +40,10 @@ def write_csv(collection: Collection, path: Path) -> None:
     save(Path(os.path.realpath(path)), write)  # a link stays one
 
 
-def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, Any]]:
-    columns = columns_of([{key: record[key] for key in _LOGGED} for record in run.records])
+def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
+    columns = columns_of(run.records)
     of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
     for index, record in enumerate(run.records):
-        failed = [gateway["failure"] for gateway in record["gateways"]]
+        failed = [gateway.failure for gateway in record.gateways]
         counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
         yield {key: values[index] for key, values in columns.items()} | of_run | counts

@@ -2,8 +2,6 @@
 
 __all__ = ["reaching"]
 
-import math
-
 from fedfloor.report.cells import Table, change, duration, percentage, with_interval
 from fedfloor.report.reading import Collection, ReadRun
 from fedfloor.report.statistics import averaged, final_accuracy, interval, matched, reference_of, rounds_to_reach
@@ -52,8 +50,7 @@ def _first(run: ReadRun, level: float) -> int:
 
 
 def _clock(run: ReadRun, rounds: int) -> float:
-    clock = run.records[rounds - 1]["clock_s"]
-    return math.inf if clock is None else float(clock)
+    return run.records[rounds - 1].clock
 
 
 def _from_to(levels: list[float]) -> str:

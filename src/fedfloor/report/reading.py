@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedfloor.errors import FedfloorError, RunLogError
-from fedfloor.report.checking import bounds_from, check_records, holding_from, tradeoff_from
+from fedfloor.report.beside import Held, bounds_from, holding_from, tradeoff_from
 from fedfloor.report.variants import variants
+from fedfloor.rounds.listeners.log import ROUNDS
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import RunSummary, summarise
-from fedfloor.runs.folder import BOUNDS, HOLDING, ROUNDS, SCENARIO, TRADEOFF, read_records, scenario_of
+from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, check_records, read_records, scenario_of
 from fedfloor.scenario import Scenario
+from fedfloor.theory.bounds import Bound
+from fedfloor.theory.tradeoff import TradeoffPoint
 
 Read = TypeVar("Read")
 
@@ -26,10 +30,10 @@ class ReadRun:
     scenario: Scenario
     policy: str  #: with its settings, as logged
     variant: str  #: scenario values in which it differs from the first run; empty for most
-    records: tuple[Mapping[str, Any], ...]  #: at least one
+    records: tuple[RoundRecord, ...]  #: at least one
     summary: RunSummary
-    holding: Mapping[str, Any] | None  #: who holds what; training runs have it
-    bounds: tuple[Mapping[str, Any], ...] | None  #: written at the end of a training run; None before
+    holding: tuple[Held, ...] | None  #: who holds what; training runs have it
+    bounds: tuple[Bound, ...] | None  #: written at the end of a training run; None before
 
     @property
     def label(self) -> str:
@@ -49,7 +53,7 @@ class ReadRun:
     @property
     def accuracy(self) -> tuple[list[int], list[float]]:
         """Rounds (from 1, how many had been run) at which the model was tested, and the accuracy there."""
-        tested = [(entry["round"] + 1, entry["accuracy"]) for entry in self.records if entry["accuracy"] is not None]
+        tested = [(record.round + 1, record.accuracy) for record in self.records if record.accuracy is not None]
         return [at for at, _ in tested], [value for _, value in tested]
 
 
@@ -68,7 +72,7 @@ class Collection:
     name: str  #: of the scenario
     series: tuple[Series, ...]  #: in the order their first runs were found
     problems: tuple[str, ...]  #: why a folder is left out, or shown in part
-    tradeoff: tuple[Mapping[str, Any], ...]  #: as `fedfloor tradeoff --format json` prints it, where there is one
+    tradeoff: tuple[TradeoffPoint, ...]  #: as `fedfloor tradeoff --format json` prints it, where there is one
 
     @property
     def runs(self) -> list[ReadRun]:
@@ -155,7 +159,7 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, Any]
     run = ReadRun(
         folder=folder,
         scenario=scenario,
-        policy=records[-1]["policy"],
+        policy=records[-1].policy,
         variant="",
         records=tuple(records),
         summary=summarise(records),

@@ -7,18 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.files import replacing
 
 
 def save(path: Path, write: Callable[[Path], object]) -> None:
     """Have a file written beside the old one, then put in its place; its folder is made."""
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with replacing(path) as part:
             write(part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
     except OSError as error:
         problem = f"{path}: cannot be written: {error.strerror}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -62,7 +62,7 @@ def _untested(runs: Sequence[ReadRun]) -> str:
 def _headline_row(series: Series) -> tuple[str, ...]:
     runs = series.runs
     accuracies = [value for value in map(final_accuracy, runs) if value is not None]
-    picked = sum(gateway["selected"] for run in runs for record in run.records for gateway in record["gateways"])
+    picked = sum(gateway.selected for run in runs for record in run.records for gateway in record.gateways)
     completed = sum(run.summary.completed for run in runs)
     causes: Counter[str] = Counter()
     for run in runs:
@@ -237,11 +237,11 @@ def bounds(collection: Collection) -> Table | None:
     rows = tuple(
         (
             label,
-            str(entry.get("theorem", "")),
-            str(entry.get("what", "")),
-            _cell(entry.get("measured"), ""),
-            _cell(entry.get("bound"), "none"),
-            str(entry.get("note", "")),
+            entry.theorem,
+            entry.what,
+            _cell(entry.measured, ""),
+            _cell(entry.bound, "none"),
+            entry.note,
         )
         for label, run in reversed(first.items())
         for entry in run.bounds or ()

@@ -1,10 +1,10 @@
-"""The one loop: observe, schedule, execute, record; it cannot tell which plant it drives."""
+"""The one loop: observe, schedule, execute, settle, record. It cannot tell which plant it drives."""
 
-__all__ = ["Outcome", "PlantDriver", "RoundRecord", "decide", "next_queue", "run_rounds"]
+__all__ = ["FinishedRound", "Listener", "decide", "next_queue", "run_rounds"]
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -13,51 +13,30 @@ from fedfloor.arrays import Bools, Floats
 from fedfloor.costs.compute import round_delay
 from fedfloor.errors import FedfloorError, PolicyError
 from fedfloor.references import where_raised
+from fedfloor.rounds.outcome import Outcome
+from fedfloor.rounds.plants.contract import Plant
+from fedfloor.rounds.record import RoundRecord, TimingRecord, record_of
 from fedfloor.scheduling.checking import check_decision
-from fedfloor.scheduling.state import Allocation, Decision, RoundState, Scheduler
-from fedfloor.scheduling.usage import FloorFigures
+from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What came of a decision."""
-
-    figures: FloorFigures  #: what the round asked for; what never happened is 0
-    allocation: Allocation  #: how the floors took part
-    completed: Bools  #: (M,) the floor's model was averaged
-    failure: tuple[str | None, ...]  #: (M,) `energy`, `memory`, `lost`, or None
-    delay: Floats  #: (M,) [s] how long the round waited for the floor
-    gateway_energy: Floats  #: (M,) [J] spent
-    device_energy: Floats  #: (N,) [J] spent
-    loss: Floats  #: (M,) [1] training loss; nan without training
-    accuracy: float | None = None  #: of the global model, on rounds that evaluate
-    test_loss: float | None = None
-    per_floor: Mapping[str, Floats] = field(default_factory=dict)  #: more figures for the log, (M,) each
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundRecord:
-    """One round from what was seen to what came of it."""
+class FinishedRound:
+    """One round, from what was seen to what came of it."""
 
     state: RoundState
     decision: Decision
     outcome: Outcome
-    delay: float  #: [s] tau(t)
-    clock: float  #: [s] simulated time at the end of the round
-    solve_time: float  #: [s] wall clock of the decision
+    record: RoundRecord
+    timing: TimingRecord
+    last: bool  #: no round follows
 
 
-class PlantDriver(Protocol):
-    """A plant that rounds can be run on."""
+class Listener(Protocol):
+    """Hears of every round as it ends."""
 
-    def observe(self) -> RoundState:
-        """What a scheduler may know at the start of the round."""
-
-    def execute(self, decision: Decision) -> Outcome:
-        """Carry the decision out."""
-
-    def settle(self, queue: Floats) -> None:
-        """Close the round with the queues (M,) of the next one."""
+    def hear(self, ended: FinishedRound) -> None:
+        """Called once per round, in the order in which the listeners are given."""
 
 
 def next_queue(queue: Floats, served: Bools, rate: Floats) -> Floats:
@@ -65,27 +44,46 @@ def next_queue(queue: Floats, served: Bools, rate: Floats) -> Floats:
     return np.maximum(queue - served + rate, 0.0)
 
 
-def run_rounds(plant: PlantDriver, scheduler: Scheduler, rounds: int, *, clock: float = 0.0) -> Iterator[RoundRecord]:
-    """Run rounds one by one; `clock` is the simulated time [s] at which they start."""
-    for _ in range(rounds):
+def run_rounds(
+    plant: Plant,
+    scheduler: Scheduler,
+    rounds: int,
+    *,
+    policy: str = "",
+    clock: float = 0.0,
+    listeners: Sequence[Listener] = (),
+    until: Callable[[RoundRecord], bool] = lambda _: False,
+) -> Iterator[FinishedRound]:
+    """Run rounds one by one, at most so many, and end after the first whose record `until` accepts.
+
+    `policy` is the name to be logged, `clock` [s] the simulated time at which the first of these rounds starts.
+    """
+    for left in range(rounds - 1, -1, -1):
         state = plant.observe()
         begun = time.perf_counter()
         decision = decide(scheduler, state)
-        took = time.perf_counter() - begun
+        solve_time = time.perf_counter() - begun
         outcome = plant.execute(decision)
         plant.settle(next_queue(state.queue, outcome.completed, state.target_rate))
         delay = round_delay(outcome.delay, decision.selected)
         clock += delay
-        yield RoundRecord(state, decision, outcome, delay, clock, took)
+        record = record_of(
+            state, decision, outcome, policy=policy, delay=delay, clock=clock, with_weather=not plant.redraws_weather
+        )
+        timing = TimingRecord.of(state.index, solve_time, outcome.seconds)
+        ended = FinishedRound(state, decision, outcome, record, timing, last=left == 0 or until(record))
+        for listener in listeners:
+            listener.hear(ended)
+        yield ended
+        if ended.last:
+            return
 
 
 def decide(scheduler: Scheduler, state: RoundState) -> Decision:
-    """The policy's decision, checked; what goes wrong in a user's policy is named with its place."""
+    """The policy's decision, checked; an error in a user's policy names the line that raised it."""
     try:
         decision = scheduler.schedule(state)
-    except FedfloorError:
-        raise
-    except KeyboardInterrupt:
+    except (FedfloorError, KeyboardInterrupt):
         raise
     except BaseException as error:  # the policy is the user's and may do anything
         name = type(scheduler).__name__

@@ -1,13 +1,14 @@
-"""A run in a few figures: what the table after a simulation shows."""
+"""A run in a few numbers: what the table after a simulation shows."""
 
 __all__ = ["FloorSummary", "RunSummary", "summarise"]
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from fedfloor.rounds.record import GatewayRecord, RoundRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class FloorSummary:
 
     name: str
     target_rate: float  #: mean over the rounds
-    selected_rate: float  #: share of rounds in which the floor was picked
+    selected_rate: float  #: share of rounds in which the floor was selected
     completed_rate: float  #: share of rounds in which its model was averaged
     failures: Mapping[str, int]  #: by cause
 
@@ -37,44 +38,34 @@ class RunSummary:
     floors: tuple[FloorSummary, ...]
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> RunSummary:
-    """The figures of a run from its log records."""
-    delays = [_endless(record["delay_s"]) for record in records]
-    rows = list(zip(*(record["gateways"] for record in records), strict=True))  # one tuple of rounds per floor
+def summarise(records: Sequence[RoundRecord]) -> RunSummary:
+    """The summary of at least one record."""
+    delays = [record.delay for record in records]
+    rows = list(zip(*(record.gateways for record in records), strict=True))  # one tuple of rounds per floor
     floors = tuple(_floor(entries) for entries in rows)
     failures: Counter[str] = Counter()
     for floor in floors:
         failures.update(floor.failures)
-    energy = sum(
-        entry["energy_j"] + sum(device["energy_j"] for device in entry.get("devices", ()))
-        for entries in rows
-        for entry in entries
-    )
     return RunSummary(
-        policy=records[-1]["policy"],
+        policy=records[-1].policy,
         rounds=len(records),
         mean_delay=float(np.mean(delays)),
         p95_delay=float(np.percentile(delays, 95, method="inverted_cdf")),
-        clock=_endless(records[-1]["clock_s"]),
-        mean_energy=energy / len(records),
-        completed=sum(entry["completed"] for entries in rows for entry in entries),
+        clock=records[-1].clock,
+        mean_energy=sum(entry.floor_energy for entries in rows for entry in entries) / len(records),
+        completed=sum(entry.completed for entries in rows for entry in entries),
         failures=dict(failures),
         shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
         floors=floors,
     )
 
 
-def _floor(entries: Sequence[Mapping[str, Any]]) -> FloorSummary:
+def _floor(entries: Sequence[GatewayRecord]) -> FloorSummary:
     rounds = len(entries)
     return FloorSummary(
-        name=entries[0]["name"],
-        target_rate=sum(entry["target_rate"] for entry in entries) / rounds,
-        selected_rate=sum(entry["selected"] for entry in entries) / rounds,
-        completed_rate=sum(entry["completed"] for entry in entries) / rounds,
-        failures=dict(Counter(entry["failure"] for entry in entries if entry["failure"])),
+        name=entries[0].name,
+        target_rate=sum(entry.target_rate for entry in entries) / rounds,
+        selected_rate=sum(entry.selected for entry in entries) / rounds,
+        completed_rate=sum(entry.completed for entry in entries) / rounds,
+        failures=dict(Counter(entry.failure for entry in entries if entry.failure)),
     )
-
-
-def _endless(value: float | None) -> float:
-    """Logs write an endless time as null."""
-    return float("inf") if value is None else float(value)

@@ -1,154 +1,196 @@
-"""Policies x seeds on the same weather, data and first weights, side by side on this machine or a cluster.
+"""`fedfloor compare`: policies x seeds on the same weather, data and first weights, side by side.
 
-A run is trained in a folder of its own wherever it is carried out. What it writes is told to the process that started
-the comparison, and only that one writes into the run folders: they are whole whenever it is killed, and starting the
-comparison again goes on from their checkpoints.
+Every run is trained in a folder of its own, on this machine or a cluster. It sends what it writes to the process that
+started the comparison, and only that process writes into the run folders. So the folders are whole whenever it is
+killed, and starting the comparison again resumes from their checkpoints.
 """
 
-__all__ = [
-    "BASELINES",
-    "Cell",
-    "Comparison",
-    "Progress",
-    "Watch",
-    "carry_out",
-    "compare",
-    "measure_tradeoff",
-    "train_cell",
-]
+__all__ = ["BASELINES", "Watch", "compare_planned", "comparison_folder", "locked", "planned_comparison"]
 
 import os
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fedfloor.workers.crew import Crew, LostError, Processes, cores
+from fedfloor.errors import FedfloorError, PolicyError, RunLogError
 from fedfloor.files import lock
-from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, ScenarioError
-from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
-from fedfloor.runs.planned import check_engine, prepare, resolve, run_folders
-from fedfloor.report.making import Report, make_report
+from fedfloor.rounds.events import Event
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
 from fedfloor.runs.folder import (
     BOUNDS,
-    CHECKPOINT,
-    ROUNDS,
     SCENARIO,
     TRADEOFF,
-    checkpoint_round,
     read_records,
     refuse_changes,
     refuse_fewer,
     refuse_filled,
     write_json,
 )
-from fedfloor.scenario import ScenarioFile, resolved_toml
-from fedfloor.scenario.resolved import Scenario
-from fedfloor.scheduling.state import Scheduler
-from fedfloor.runs.tradeoff import is_quick, measure, shortened
+from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
+from fedfloor.runs.options import CompareOptions, RunOptions
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, resolve, with_folders
+from fedfloor.runs.tradeoff import is_quick, measure_tradeoff, shortened
+from fedfloor.scenario import resolved_toml
+from fedfloor.scheduling.traits import tradeoff_of
 from fedfloor.training.data.sources import dataset_files
+from fedfloor.workers.crew import Crew, LostError, Processes, cores
 
-_SEEDS = 1000
+#: what a scenario's own policy is compared with
+BASELINES = ("random", "round_robin", "loss_driven", "delay_driven")
+
 _ATTEMPTS = 3  #: to carry out a run whose process is lost
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cell:
-    """One run of a comparison."""
-
-    file: ScenarioFile
-    scenario: Scenario
-    scheduler: Scheduler
-    policy: str
-    folder: Path
-
-
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What a run tells of itself: how far it has come, and what is new in its folder."""
+class _News:
+    """What a run reports: how many rounds are done, and what is new in its folder."""
 
-    done: int | None  #: rounds; None at the end
+    done: int | None  #: None at the end
     changes: Changes
 
 
-def carry_out(
-    cells: Sequence[Cell],
-    crew: Crew,
-    *,
-    data_folder: Path | None = None,
-    on_round: Callable[[Cell, int], None] = lambda *_: None,
-    on_trouble: Callable[[Cell, str], None] = lambda *_: None,
-) -> dict[str, BaseException]:
-    """Run what is not finished yet; returns why runs failed, by the name of their folders.
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told while a comparison is going."""
 
-    `on_round` is told how many rounds of a run are done. A run whose process is lost is begun again from its last
-    checkpoint, a few times.
+    on_start: Callable[[Sequence[PlannedRun]], None] = lambda _: None
+    on_round: Callable[[PlannedRun, int], None] = lambda *_: None  #: how many rounds of a run are done
+    on_trouble: Callable[[PlannedRun, str], None] = lambda *_: None
+    on_tradeoff: Callable[[], None] = lambda: None  #: a simulated round
+    on_report: Callable[[str], None] = lambda _: None  #: a step of the report
+
+
+def planned_comparison(
+    scenario: ScenarioSource,
+    policies: Sequence[str],
+    rounds: int | None,
+    *,
+    seed: int | None,
+    overrides: Sequence[str],
+    out: Path | None,
+    options: CompareOptions,
+) -> list[PlannedRun]:
+    """The runs of a comparison with their folders, all checked; without policies, the scenario's own and baselines."""
+    first = resolve(scenario, overrides, seed=seed, rounds=rounds)
+    chosen: list[str | None] = list(policies) or [None, *(name for name in BASELINES if name != first.policy.name)]
+    runs = [
+        planned_run(scenario, policy, rounds, seed=first.seed + number, overrides=overrides, training=True)
+        for policy in chosen
+        for number in range(options.seeds)
+    ]
+    runs = with_folders(runs, comparison_folder(first.name, out), resume=True, nested=True)
+    for run in runs:
+        _refuse_main(run)
+        _check_folder(run)
+    if options.engine == "local" and ":" not in first.data.name:  # machines of a cluster have their own data
+        dataset_files(first.data.name, options.data_dir)
+    return runs
+
+
+def comparison_folder(name: str, out: Path | None) -> Path:
+    """The folder of all runs of a comparison."""
+    return out if out is not None else Path("runs") / f"compare-{name}"
+
+
+def compare_planned(
+    runs: Sequence[PlannedRun], folder: Path, options: CompareOptions, watch: Watch
+) -> dict[str, BaseException]:
+    """Train what is not finished yet, and measure the trade-off over V where that is quick.
+
+    Returns why runs failed, by the name of their folders.
     """
-    waiting = deque(number for number, cell in enumerate(cells) if not _is_finished(cell))
-    for number, cell in enumerate(cells):
+    watch.on_start(runs)
+    with _crew(options) as crew:
+        failed = _carry_out(runs, crew, options.data_dir, watch)
+        _keep_tradeoff(runs, folder, on_round=watch.on_tradeoff)
+    return failed
+
+
+def _refuse_main(run: PlannedRun) -> None:
+    """Refuse code of the program that was started: other processes have another one and cannot import it."""
+    for what, name in (("policy", run.policy.name), ("model", run.file.model.name), ("data", run.file.data.name)):
+        if name.startswith("__main__:"):
+            problem = "is defined in the program itself, which the processes of a comparison cannot import"
+            raise PolicyError(f"{what} '{name}': {problem}. Move it into a module of its own")
+
+
+def _check_folder(run: PlannedRun) -> None:
+    """Refuse a folder that holds anything but this run."""
+    folder = _folder(run)
+    if (folder / SCENARIO).exists():
+        refuse_changes(folder, resolved_toml(run.file), held=False)
+        refuse_fewer(folder, checkpoint_round(folder), run.scenario.rounds)
+    elif not (folder / CHECKPOINT).is_dir():
+        refuse_filled(folder)
+
+
+def _folder(run: PlannedRun) -> Path:
+    assert run.folder is not None
+    return run.folder
+
+
+def _is_finished(run: PlannedRun) -> bool:
+    rounds = checkpoint_round(_folder(run))
+    return rounds is not None and rounds >= run.scenario.rounds and (_folder(run) / BOUNDS).exists()
+
+
+def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, watch: Watch) -> dict[str, BaseException]:
+    """Train all runs that are not finished; one whose process is lost starts again from its checkpoint, a few times."""
+    waiting = deque(number for number, run in enumerate(runs) if not _is_finished(run))
+    for number, run in enumerate(runs):
         if number not in waiting:
-            on_round(cell, cell.scenario.rounds)
+            watch.on_round(run, run.scenario.rounds)
     running: set[int] = set()
     losses: dict[int, int] = dict.fromkeys(waiting, 0)
     failed: dict[str, BaseException] = {}
 
-    def fail(cell: Cell, error: BaseException) -> None:
-        failed[cell.folder.name] = error
-        on_trouble(cell, str(error))
+    def fail(run: PlannedRun, error: BaseException) -> None:
+        failed[_folder(run).name] = error
+        watch.on_trouble(run, str(error))
 
     while waiting or running:
         while waiting and len(running) < crew.size:
             number = waiting.popleft()
-            cell = cells[number]
+            run = runs[number]
             try:
-                kept = kept_of(cell.folder)
+                kept = kept_of(_folder(run))
             except RunLogError as error:
-                fail(cell, error)
+                fail(run, error)
                 continue
-            (cell.folder / BOUNDS).unlink(missing_ok=True)  # it goes on: they are of its shorter self
+            (_folder(run) / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
+            try:
+                crew.start(number, _train_elsewhere, run, kept, data_dir)
+            except FedfloorError as error:  # it cannot be sent to another process
+                fail(run, error)
+                continue
             running.add(number)
-            crew.start(number, train_cell, cell, kept, data_folder)
         if not running:
             break
         for news in crew.news():
-            cell = cells[news.number]
+            run = runs[news.number]
             if news.message is not None:
-                if write_changes(cell.folder, news.message.changes):
+                if write_changes(_folder(run), news.message.changes):
                     losses[news.number] = 0
                 if news.message.done is not None:
-                    on_round(cell, news.message.done)
+                    watch.on_round(run, news.message.done)
             if not news.ended:
                 continue
             running.discard(news.number)
             if isinstance(news.error, LostError) and losses[news.number] + 1 < _ATTEMPTS:
                 losses[news.number] += 1
-                on_trouble(cell, f"{news.error}; it goes on from its last checkpoint")
+                watch.on_trouble(run, f"{news.error}; it resumes from its last checkpoint")
                 waiting.appendleft(news.number)
             elif news.error is not None:
-                fail(cell, news.error)
+                fail(run, news.error)
     return failed
 
 
-def _check(cell: Cell) -> None:
-    """Refuse a folder that holds something else than this run."""
-    if (cell.folder / SCENARIO).exists():
-        refuse_changes(cell.folder, resolved_toml(cell.file), held=False)
-        refuse_fewer(cell.folder, checkpoint_round(cell.folder), cell.scenario.rounds)
-    elif not (cell.folder / CHECKPOINT).is_dir():
-        refuse_filled(cell.folder)
-
-
-def _is_finished(cell: Cell) -> bool:
-    rounds = checkpoint_round(cell.folder)
-    return rounds is not None and rounds >= cell.scenario.rounds and (cell.folder / BOUNDS).exists()
-
-
-def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: Kept, data_folder: Path | None) -> None:
-    """Carry a run out, wherever this is called, on one core."""
-    from fedfloor.runs.train import Event, train  # noqa: PLC0415  # torch is loaded only where a run is carried out
+def _train_elsewhere(tell: Callable[[_News], None], run: PlannedRun, kept: Kept, data_dir: Path | None) -> None:
+    """Train a run on one core, in whichever process this is called."""
+    from fedfloor.runs.train import train_planned  # noqa: PLC0415  # torch is loaded only where a run is trained
 
     with tempfile.TemporaryDirectory(prefix="fedfloor-") as name:
         folder = Path(name) / "run"
@@ -156,172 +198,59 @@ def train_cell(tell: Callable[[Progress], None], cell: Cell, kept: Kept, data_fo
 
         def show(event: Event) -> None:
             if event.record is not None:
-                tell(Progress(event.record["round"] + 1, mirror.changes()))
+                tell(_News(event.record.round + 1, mirror.changes()))
 
+        options = RunOptions(resume=bool(kept.files), workers=1, data_dir=data_dir)
         try:
-            train(
-                cell.file,
-                cell.scenario,
-                cell.scheduler,
-                cell.policy,
-                folder,
-                resume=bool(kept.files),
-                workers=1,
-                data_folder=data_folder,
-                on_event=show,
-            )
-        except FedfloorError as error:  # a disk that is full is the one of the folder here, and keeps its name
-            error.args = (str(error).replace(str(folder), str(cell.folder)),)
+            train_planned(replace(run, folder=folder), options, tell=show)
+        except FedfloorError as error:  # the user knows the run by its own folder, not by this one
+            error.args = (str(error).replace(str(folder), str(run.folder)),)
             raise
-        tell(Progress(None, mirror.changes()))
+        tell(_News(None, mirror.changes()))
 
 
-def measure_tradeoff(cells: Sequence[Cell], folder: Path, *, on_round: Callable[[], None] = lambda: None) -> None:
-    """Simulate the plant of a comparison over V, at the rates its first ddsra run had, and keep the result.
+def _keep_tradeoff(runs: Sequence[PlannedRun], folder: Path, *, on_round: Callable[[], None]) -> None:
+    """Simulate the plant over V, at the rates that the first finished run with a V had, and keep the result.
 
     Large plants are left out: `fedfloor tradeoff` takes its time with them.
     """
-    chosen = next((cell for cell in cells if cell.policy.startswith("ddsra") and _is_finished(cell)), None)
-    if chosen is None or not is_quick(chosen.scenario) or _is_newer(folder / TRADEOFF, chosen.folder / BOUNDS):
+    chosen = next((run for run in runs if tradeoff_of(run.scheduler) is not None and _is_finished(run)), None)
+    if chosen is None or not is_quick(chosen.scenario) or _is_newer(folder / TRADEOFF, _folder(chosen) / BOUNDS):
         return
-    records = read_records(chosen.folder)
-    rates = [gateway["target_rate"] for gateway in records[-1]["gateways"]]
-    participation = chosen.scenario.participation.model_copy(update={"rates": tuple(rates)})
+    rates = tuple(gateway.target_rate for gateway in read_records(_folder(chosen))[-1].gateways)
+    participation = chosen.scenario.participation.model_copy(update={"rates": rates})
     scenario = shortened(chosen.scenario).model_copy(update={"participation": participation})
-    write_json(folder / TRADEOFF, [asdict(point) for point in measure(scenario, on_round=on_round)])
+    write_json(folder / TRADEOFF, [asdict(point) for point in measure_tradeoff(scenario, on_round=on_round)])
 
 
 def _is_newer(path: Path, other: Path) -> bool:
     return path.exists() and path.stat().st_mtime_ns >= other.stat().st_mtime_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Who is told while a comparison goes."""
-
-    on_start: Callable[[Sequence[Cell]], None] = lambda _: None
-    on_round: Callable[[Cell, int], None] = lambda *_: None  #: how many rounds of a run are done
-    on_trouble: Callable[[Cell, str], None] = lambda *_: None
-    on_tradeoff: Callable[[], None] = lambda: None  #: a simulated round
-    on_report: Callable[[str], None] = lambda _: None  #: a step of the report
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What a comparison leaves behind."""
-
-    folder: Path  #: of all its runs
-    runs: tuple[Path, ...]  #: policy by policy, then seed by seed
-    failed: Mapping[str, BaseException]  #: run folder -> why it has not ended
-    report: Report | None  #: none if no run has a round
-
-
-#: what a scenario's own policy is held against
-BASELINES = ("random", "round_robin", "loss_driven", "delay_driven")
-
-
-def compare(
-    scenario: str | Path,
-    policies: Sequence[str] = (),
-    seeds: int = 3,
-    rounds: int | None = None,
-    *,
-    seed: int | None = None,
-    overrides: Sequence[str] = (),
-    out: str | Path | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
-    workers: int | None = None,
-    data_dir: str | Path | None = None,
-    watch: Watch = Watch(),  # noqa: B008  # frozen
-) -> Comparison:
-    """Train policies x seeds on the same weather, data split and first weights, side by side, and report on them.
-
-    Runs go into folders below `out`, `runs/compare-<scenario>` if left out. What is there already goes on from its
-    last checkpoint, so a comparison that was interrupted is simply called again. Without `policies` the scenario's own
-    is held against the baselines. Needs the extras 'train' and 'report'.
-
-    Examples
-    --------
-    >>> import fedfloor, tempfile
-    >>> done = fedfloor.compare("quick", ["random", "round_robin"], seeds=1, rounds=1, out=tempfile.mkdtemp())
-    >>> [path.name for path in done.runs]
-    ['quick-random-7', 'quick-round_robin-7']
-    >>> done.report.page.name
-    'report.html'
-    """
-    check_engine(engine, ray_address, workers)
-    if not isinstance(seeds, int) or not 1 <= seeds <= _SEEDS:
-        raise ScenarioError(f"seeds: must be a whole number from 1 to {_SEEDS}, got {seeds}")
-    first = resolve(scenario, overrides, seed=seed, rounds=rounds)
-    chosen: list[str | None] = list(policies) or [None, *(name for name in BASELINES if name != first.policy.name)]
-    planned = [
-        prepare(scenario, policy, rounds, seed=first.seed + number, overrides=overrides, training=True)
-        for policy in chosen
-        for number in range(seeds)
-    ]
-    folder = Path(out) if out is not None else Path("runs") / f"compare-{first.name}"
-    folders = run_folders(planned, folder, resume=True, nested=True)
-    _need_extras()
-    cells = [
-        Cell(one.file, one.scenario, one.scheduler, str(one.policy), place)
-        for one, place in zip(planned, folders, strict=True)
-    ]
-    for cell in cells:
-        _check(cell)
-    data = Path(data_dir).absolute() if data_dir is not None else None
-    if engine == "local" and ":" not in first.data.name:  # machines of a cluster have their own
-        dataset_files(first.data.name, data)
-    watch.on_start(cells)
-    with _locked(folder), _crew(engine, ray_address, workers) as crew:
-        failed = carry_out(cells, crew, data_folder=data, on_round=watch.on_round, on_trouble=watch.on_trouble)
-        measure_tradeoff(cells, folder, on_round=watch.on_tradeoff)
-        begun = [place for place in folders if _has_rounds(place)]
-        report = make_report([*begun, folder], out=folder, on_step=watch.on_report) if begun else None
-    for error in failed.values():
-        if not isinstance(error, FedfloorError | FailedRunError):
-            raise error
-    return Comparison(folder, tuple(folders), failed, report)
-
-
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Keep a second comparison out of a folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = lock(folder)
+        handle = lock(folder)
     except OSError as error:
         raise RunLogError(f"{folder}: cannot be written: {error.strerror}. Name another folder with --out") from None
     try:
         yield
     finally:
-        if held is not None:
-            os.close(held)
-
-
-def _has_rounds(run: Path) -> bool:
-    with suppress(OSError):
-        return (run / ROUNDS).stat().st_size > 0
-    return False
+        if handle is not None:
+            os.close(handle)
 
 
 @contextmanager
-def _crew(engine: str, ray_address: str | None, workers: int | None) -> Iterator[Crew]:
+def _crew(options: CompareOptions) -> Iterator[Crew]:
     with ExitStack() as stack:
-        if engine == "ray":
+        if options.engine == "ray":
             from fedfloor.workers.cluster import RayCrew, connected  # noqa: PLC0415  # ray is loaded only for this
 
-            stack.enter_context(connected(ray_address))
-            crew: Crew = RayCrew(workers)
+            stack.enter_context(connected(options.ray_address))
+            crew: Crew = RayCrew(options.workers)
         else:
-            crew = Processes(workers or cores())
+            crew = Processes(options.workers or cores())
         stack.callback(crew.close)
         yield crew
-
-
-def _need_extras() -> None:
-    """Say at once what is missing, not after hours."""
-    needs = (("training", "train", ("torch", "safetensors")), ("the report", "report", ("matplotlib", "plotly")))
-    for what, extra, libraries in needs:
-        if any(find_spec(library) is None for library in libraries):
-            raise MissingExtraError(what, extra)

@@ -1,23 +1,24 @@
-"""A run's model as one file that can be used without us: weights, and beside them what to make of the inputs."""
+"""A run's model as one file that can be used without fedfloor: the weights, and how to scale the inputs."""
 
 __all__ = ["export_model", "facts_of", "refuse_export"]
 
+import errno
 import json
 import os
 import stat
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save
 
 from fedfloor.arrays import Floats
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.runs.folder import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, TIMINGS
+from fedfloor.files import write_whole
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
+from fedfloor.runs.folder import own_files
 from fedfloor.scenario.model import Model
-
+from fedfloor.training.network.stored import packed
 
 
 def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
@@ -35,14 +36,13 @@ def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
 
 
 def refuse_export(path: Path, run: Path) -> None:
-    """Leave alone what is no plain file, and what the run itself is made of."""
+    """Refuse a path that is not a plain file, or that belongs to the run itself."""
     target, folder = Path(os.path.realpath(path)), Path(os.path.realpath(run))
-    own = [*(folder / CHECKPOINT).glob("*"), *(folder / name for name in (SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS))]
     try:
         found = target.stat() if target.parent.is_dir() else None
         if found is None:
             raise RunLogError(f"{path}: there is no folder {target.parent}. Make it, or name another file")
-        same = any(os.path.samestat(found, file.stat()) for file in own if file.exists())
+        same = any(os.path.samestat(found, file.stat()) for file in own_files(folder) if file.exists())
     except FileNotFoundError:
         found, same = None, False
     except OSError as error:
@@ -61,20 +61,12 @@ def refuse_export(path: Path, run: Path) -> None:
 
 
 def export_model(path: Path, weights: Mapping[str, npt.NDArray[np.generic]], facts: Mapping[str, str]) -> None:
-    """Write weights and facts as safetensors; until all of it is there, a file of that name stays as it was."""
+    """Write weights and facts as safetensors; until all of it is written, a file of that name stays as it was."""
     target = Path(os.path.realpath(path))  # a link stays one
-    part = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        file = part.open("xb")
+        write_whole(target, packed(weights, facts))
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = f"{path}: cannot be written: {error.strerror}"
+            raise FailedRunError(f"{problem}. Make room, or name another place") from None
         raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
-    try:
-        with file:
-            file.write(save(dict(weights), dict(facts)))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except OSError as error:
-        raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, or name another place") from None
-    finally:
-        part.unlink(missing_ok=True)

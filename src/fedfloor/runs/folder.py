@@ -1,29 +1,23 @@
-"""What every run leaves behind: a folder with the resolved scenario and one JSON line per round."""
+"""The folder that every run leaves behind: what lies in it, who may write it, and what it may be mistaken for."""
 
 __all__ = [
     "BOUNDS",
-    "CHECKPOINT",
     "HOLDING",
-    "ROUNDS",
     "SCENARIO",
-    "STATE",
-    "TIMINGS",
     "TRADEOFF",
     "RunFolder",
-    "checkpoint_round",
-    "columns_of",
+    "check_records",
     "finite",
     "flat",
+    "own_files",
     "read_records",
     "refuse_changes",
     "refuse_collection",
     "refuse_fewer",
     "refuse_filled",
     "refuse_other_runs",
-    "round_record",
     "runs_below",
     "scenario_of",
-    "training_loss",
     "write_json",
 ]
 
@@ -32,147 +26,70 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
-from typing import IO, Any, Literal, Self, get_args
+from typing import Self
 
 from pydantic import ValidationError
 
-from fedfloor.files import lock, write_whole
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.rounds.loop import RoundRecord
+from fedfloor.files import lock, write_whole
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
+from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
+from fedfloor.rounds.record import RoundRecord, misplaced
 from fedfloor.scenario import Scenario, build, read
-from fedfloor.scheduling.state import IDLE
 
-ROUNDS = "rounds.jsonl"
-TIMINGS = "timings.jsonl"
 SCENARIO = "scenario.toml"
-CHECKPOINT = "checkpoint"
-STATE = "state.json"  #: of the checkpoint
 HOLDING = "holding.json"  #: who holds what
 BOUNDS = "bounds.json"  #: the theorems beside what the run measured, written at its end
 TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs of a comparison
 
-Grain = Literal["round", "gateway", "device"]
-
-
-def round_record(record: RoundRecord, policy: str) -> dict[str, Any]:
-    """One round as it is logged, SI units in the keys; free of wall-clock figures, so equal runs leave equal logs."""
-    return {
-        "round": record.state.index,
-        "policy": policy,
-        "delay_s": _number(record.delay),
-        "clock_s": _number(record.clock),
-        "accuracy": record.outcome.accuracy,
-        "loss": record.outcome.test_loss,
-        "gateways": [_gateway(record, m) for m in range(record.state.plant.gateways.count)],
-    }
-
-
-def _gateway(record: RoundRecord, m: int) -> dict[str, Any]:
-    state, outcome, asked = record.state, record.outcome, record.outcome.figures
-    selected = bool(record.decision.channel[m] != IDLE)
-    entry: dict[str, Any] = {
-        "name": state.plant.gateways.names[m],
-        "selected": selected,
-        "channel": int(record.decision.channel[m]) if selected else None,
-        "completed": bool(outcome.completed[m]),
-        "failure": outcome.failure[m],
-        "delay_s": _number(outcome.delay[m]),
-        "download_s": _number(asked.download[m]),
-        "train_s": _number(asked.training[m]),
-        "upload_s": _number(asked.upload[m]),
-        "power_w": _number(outcome.allocation.power[m]) if selected else None,
-        "energy_j": _number(outcome.gateway_energy[m]),
-        "energy_budget_j": _number(state.weather.gateway_energy[m]),
-        "queue": _number(state.queue[m]),
-        "target_rate": _number(state.target_rate[m]),
-        "loss": _number(outcome.loss[m]),
-        **{key: _number(values[m]) for key, values in outcome.per_floor.items()},
-    }
-    if selected:
-        entry["devices"] = [_device(record, int(n)) for n in (state.plant.devices.floor == m).nonzero()[0]]
-    return entry
-
-
-def _device(record: RoundRecord, n: int) -> dict[str, Any]:
-    allocation = record.outcome.allocation
-    return {
-        "name": record.state.plant.devices.names[n],
-        "cut": int(allocation.cut[n]),
-        "gateway_frequency_hz": _number(allocation.frequency[n]),
-        "energy_j": _number(record.outcome.device_energy[n]),
-        "energy_budget_j": _number(record.state.weather.device_energy[n]),
-        "memory_bytes": _number(record.outcome.figures.device_bytes[n]),
-    }
-
-
-def _number(value: float) -> float | None:
-    """JSON knows no infinity and no nan."""
-    return float(value) if math.isfinite(value) else None
-
 
 @dataclass
 class RunFolder:
-    """A run's folder, open for writing: every round is on disk before the next one starts."""
+    """A run's folder, locked and open for writing."""
 
     path: Path
-    fresh: bool  #: made by this process
-    _rounds: IO[str]
-    _timings: IO[str]
+    log: RoundLog
+    _fresh: bool  #: made by this process
     _lock: int | None
 
     @classmethod
     def create(cls, path: Path, scenario_toml: str, *, checkpoints: bool = False) -> Self:
-        """A new folder, with one for checkpoints if the run will write them; one that holds anything is left alone."""
+        """A new folder, with one for checkpoints if the run writes any; a folder that holds anything is refused."""
         refuse_filled(path)
-        return cls._open(path, scenario_toml, "w", checkpoints=checkpoints)
+        return cls._open(path, scenario_toml, None, checkpoints=checkpoints)
 
     @classmethod
     def reopen(cls, path: Path, scenario_toml: str, rounds: int) -> Self:
-        """A folder to go on with after so many rounds: what was logged beyond them is cut off."""
+        """A folder whose run resumes after so many rounds; what was logged beyond them is dropped."""
         # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
         if not (path / CHECKPOINT).is_dir() or ((path / ROUNDS).exists() and not (path / SCENARIO).exists()):
             refuse_filled(path)
-        return cls._open(path, scenario_toml, "a", rounds, checkpoints=True)
+        return cls._open(path, scenario_toml, rounds, checkpoints=True)
 
     @classmethod
-    def _open(cls, path: Path, scenario_toml: str, mode: str, rounds: int = 0, *, checkpoints: bool = False) -> Self:
+    def _open(cls, path: Path, scenario_toml: str, rounds: int | None, *, checkpoints: bool) -> Self:
         try:
             (path / CHECKPOINT if checkpoints else path).mkdir(parents=True, exist_ok=True)
-            held = lock(path)
-            if mode == "a":
-                for name in (ROUNDS, TIMINGS):
-                    _cut(path / name, rounds)
-                (path / BOUNDS).unlink(missing_ok=True)  # of a run that has ended, and this one goes on
+            handle = lock(path)
+            if rounds is not None:
+                cut_log(path, rounds)
+                (path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
             write_whole(path / SCENARIO, scenario_toml.encode())
-            logs = [(path / name).open(mode, encoding="utf-8") for name in (ROUNDS, TIMINGS)]
+            log = RoundLog.open(path, append=rounds is not None)
         except OSError as error:
-            raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
-        return cls(path, mode == "w", logs[0], logs[1], held)
-
-    def append(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
-        """Log one round."""
-        for file, entry in ((self._rounds, record), (self._timings, timing)):
-            try:
-                file.write(json.dumps(entry, allow_nan=False) + "\n")
-                file.flush()
-            except OSError as error:
-                raise FailedRunError(
-                    f"{file.name}: cannot be written: {error.strerror}. Make room, then go on"
-                ) from None
+            raise _unwritable(path, error) from None
+        return cls(path, log, rounds is None, handle)
 
     def close(self) -> None:
-        """Finish the files; a run without a round leaves none behind."""
-        for file in (self._rounds, self._timings):
-            with contextlib.suppress(OSError):  # a full disk was told of when it was met
-                file.close()
+        """Close the files and give up the lock; a new run without a single round leaves nothing behind."""
+        self.log.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        if self.fresh:
+        if self._fresh:
             with contextlib.suppress(OSError):  # what others put there stays
                 if (self.path / ROUNDS).stat().st_size == 0:
                     for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
@@ -181,22 +98,23 @@ class RunFolder:
                         (self.path / CHECKPOINT).rmdir()
                     self.path.rmdir()
 
-    def sync(self) -> None:
-        """Have the log on the disk before something relies on it."""
-        for file in (self._rounds, self._timings):
-            os.fsync(file.fileno())
+
+def own_files(folder: Path) -> list[Path]:
+    """The files that a run needs to resume."""
+    names = (SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS)
+    return [*(folder / CHECKPOINT).glob("*"), *(folder / name for name in names)]
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Keep something about a whole run as a JSON file, with null for what is not finite."""
+def write_json(path: Path, value: object) -> None:
+    """Write something about a whole run as a JSON file, with null for numbers that are not finite."""
     try:
         write_whole(path, (json.dumps(finite(value), indent=1) + "\n").encode())
     except OSError as error:
-        raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, then go on") from None
+        raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, then resume the run") from None
 
 
-def finite(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
+def finite(value: object) -> object:
+    """The same with None for numbers that JSON does not know."""
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -204,48 +122,33 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cut(path: Path, lines: int) -> None:
-    """Keep the first lines of a log."""
-    try:
-        content = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        if len(content) < lines or any(not line.endswith(b"\n") for line in content[:lines]):
-            problem = f"has {len(content)} whole lines, the checkpoint was taken after {lines}"
-            raise RunLogError(f"{path}: {problem}. Restore it, or run anew in another folder")
-        if len(content) > lines:
-            with path.open("r+b") as file:
-                file.truncate(sum(len(line) for line in content[:lines]))
-    except OSError as error:
-        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
-
-
 def refuse_filled(path: Path) -> None:
-    """Leave a folder alone that holds anything already."""
+    """Refuse a folder that already holds anything."""
     try:
         filled = path.exists() and any(path.iterdir())
     except OSError as error:
-        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out") from None
+        raise _unwritable(path, error) from None
     if not filled:
         return
     if all((path / name).exists() for name in (ROUNDS, SCENARIO, CHECKPOINT)):
-        advice = "Go on with it by --resume, name another folder with --out, or remove it"
+        advice = "Resume it with --resume, name another folder with --out, or remove it"
         raise RunLogError(f"{path}: is not empty: it holds a training run. {advice}")
     refuse_other_runs(path)
     raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
 
 
 def refuse_other_runs(path: Path) -> None:
-    """Leave a folder alone that holds folders of runs and is none itself."""
+    """Refuse a folder that holds run folders and is not one itself."""
     below = runs_below(path)
     if below:
         problem = f"is not empty: it holds the runs {_listed(below)}"
-        advice = (
-            f"Go on with one by --out {path / below[0]} --resume, or with several by --resume and all their policies"
-        )
-        raise RunLogError(f"{path}: {problem}. {advice}; for a new run name another folder")
+        one = f"Resume one of them with --out {path / below[0]} --resume"
+        several = "resume several with --resume and all their policies"
+        raise RunLogError(f"{path}: {problem}. {one}, or {several}. For a new run, name another folder")
 
 
 def runs_below(path: Path) -> list[str]:
-    """Names of the run folders in a folder that is none itself."""
+    """Names of the run folders in a folder; empty for a run folder."""
     try:
         if (path / ROUNDS).exists() or not path.is_dir():
             return []
@@ -260,28 +163,20 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def refuse_collection(run: Path) -> None:
-    """Say which runs there are to choose from where a folder of runs is named as if it were one."""
+    """Refuse a folder of runs where one run is meant, and name the runs to choose from."""
     below = runs_below(run)
     if below:
-        problem = f"is no run folder, but holds {_listed(below)}"
-        raise RunLogError(f"{run}: {problem}. Name one of them, as {run / below[0]}")
-
-
-def checkpoint_round(run: Path) -> int | None:
-    """How many rounds the checkpoint of a run folder has seen, if there is one to go on from."""
-    try:
-        return int(json.loads((run / CHECKPOINT / STATE).read_text(encoding="utf-8"))["round"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        problem = f"is not a run folder, but holds {_listed(below)}"
+        raise RunLogError(f"{run}: {problem}. Name one of them, such as {run / below[0]}")
 
 
 def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> None:
-    """A run goes on as it began; only its number of rounds may change, and without `held` what devices hold."""
+    """Refuse to resume a run with another scenario; only `rounds` may change, and without `held` what devices hold."""
     path = folder / SCENARIO
     try:
         before = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunLogError(f"{path}: cannot be read: {error}. Run anew in another folder") from None
+        raise RunLogError(f"{path}: cannot be read: {error}. Start a new run in another folder") from None
     old, new = flat(before), flat(tomllib.loads(scenario_toml))
     changed = [
         key
@@ -289,42 +184,43 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
         if old.get(key) != new.get(key) and key != "rounds" and (held or not key.endswith(".held"))
     ]
     if changed:
-        shown = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
+        changes = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-        raise RunLogError(f"{folder}: cannot go on with a changed scenario: {shown}{more}. Run anew in another folder")
+        problem = f"{folder}: cannot resume with a changed scenario: {changes}{more}"
+        raise RunLogError(f"{problem}. Start a new run in another folder")
 
 
 def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
-    """What has been run stays: a run cannot go on to a round that lies behind it."""
+    """Refuse to resume a run up to a round that it has already passed."""
     if done is not None and rounds < done:
-        advice = f"Ask for at least {done} with --rounds, or run anew in another folder"
-        raise RunLogError(f"{folder}: has run {done} rounds already, rounds is {rounds}. {advice}")
+        advice = f"Ask for at least {done} with --rounds, or start a new run in another folder"
+        raise RunLogError(f"{folder}: has already run {done} rounds, rounds is {rounds}. {advice}")
 
 
-def read_records(run: Path) -> list[dict[str, Any]]:
+def read_records(run: Path) -> list[RoundRecord]:
     """The logged rounds of a run folder."""
-    path = run / ROUNDS
     refuse_collection(run)
+    path = run / ROUNDS
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        return read_log(path)
     except FileNotFoundError:
-        raise RunLogError(f"{run}: has no {ROUNDS}, so it is no run folder. Name one that a run has written") from None
+        problem = f"{run}: has no {ROUNDS}, so it is not a run folder"
+        raise RunLogError(f"{problem}. Name a folder that a run has written") from None
     except NotADirectoryError:
         raise RunLogError(f"{run}: is a file, not a run folder") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunLogError(f"{path}: cannot be read: {error}") from None
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if isinstance(record, dict):
-            records.append(record)
-        elif number < len(lines):
-            raise RunLogError(f"{path}: line {number}: not a JSON object. The log is damaged; run again")
-        # A torn last line is a round that was cut short: the run never finished it.
-    return records
+    except OSError as error:
+        raise RunLogError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def check_records(records: Sequence[RoundRecord], scenario: Scenario, folder: Path) -> None:
+    """Refuse a log that is not one round of the scenario after the other."""
+    before = 0.0
+    for index, record in enumerate(records):
+        problem = misplaced(record, index, before, scenario)
+        if problem:
+            advice = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
+            raise RunLogError(f"{folder / ROUNDS}: line {index + 1}: {problem}. {advice}")
+        before = record.clock
 
 
 def scenario_of(run: Path) -> Scenario:
@@ -338,53 +234,8 @@ def scenario_of(run: Path) -> Scenario:
         raise RunLogError(f"{file}: {where}: {problem['msg']}. It is not the file that the run wrote") from None
 
 
-def columns_of(records: Iterable[Mapping[str, Any]], per: Grain = "round") -> dict[str, list[Any]]:
-    """Log records as columns of equal length, one row per round, per round and gateway, or per device as well."""
-    if per not in get_args(Grain):
-        raise RunLogError(f"read: per must be one of {', '.join(get_args(Grain))}, got '{per}'")
-    rows: list[dict[str, Any]] = []
-    for record in records:
-        of_round = {key: value for key, value in record.items() if key != "gateways"}
-        if per == "round":
-            gateways = record["gateways"]
-            of_round["selected"] = sum(gateway["selected"] for gateway in gateways)
-            of_round["completed"] = sum(gateway["completed"] for gateway in gateways)
-            of_round["energy_j"] = sum(_energy(gateway) for gateway in gateways)
-            of_round["training_loss"] = training_loss(record)
-            rows.append(of_round)
-            continue
-        head = {"round": record["round"], "policy": record["policy"]}
-        for gateway in record["gateways"]:
-            of_gateway = {key: value for key, value in gateway.items() if key not in ("name", "devices")}
-            if per == "gateway":
-                rows.append({**head, "gateway": gateway["name"], **of_gateway})
-                continue
-            rows += [
-                {**head, "gateway": gateway["name"], "device": device["name"], **_without_name(device)}
-                for device in gateway.get("devices", ())
-            ]
-    keys = list(rows[0]) if rows else []
-    return {key: [row[key] for row in rows] for key in keys}
-
-
-def training_loss(record: Mapping[str, Any]) -> float | None:
-    """Mean training loss of the floors that completed a round, each counted alike: their batch sizes are not logged."""
-    losses = [floor["loss"] for floor in record["gateways"] if floor["completed"] and floor["loss"] is not None]
-    return fmean(losses) if losses else None
-
-
-def _energy(gateway: Mapping[str, Any]) -> float:
-    """Energy [J] of a floor in a round, gateway and devices."""
-    devices: Sequence[Mapping[str, Any]] = gateway.get("devices", ())
-    return float(gateway["energy_j"]) + sum(float(device["energy_j"]) for device in devices)
-
-
-def _without_name(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != "name"}
-
-
-def flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Nested tables as dotted keys."""
+def flat(value: object, path: str = "") -> dict[str, object]:
+    """Nested tables as one table with dotted keys."""
     if isinstance(value, dict):
         return {
             key: entry
@@ -394,3 +245,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     if isinstance(value, list) and any(isinstance(part, dict) for part in value):
         return {key: entry for at, part in enumerate(value) for key, entry in flat(part, f"{path}[{at}]").items()}
     return {path: value}
+
+
+def _unwritable(path: Path, error: OSError) -> RunLogError:
+    return RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out")

@@ -1,18 +1,19 @@
-"""What a run writes, told to another process that writes it again: folders that are whole whenever either is killed."""
+"""Copies of a run folder in another process: whole whenever either process is killed."""
 
 __all__ = ["Changes", "Kept", "Mirror", "kept_of", "write_changes"]
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedfloor.files import write_whole
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.runs.folder import BOUNDS, CHECKPOINT, HOLDING, ROUNDS, SCENARIO, STATE, TIMINGS
+from fedfloor.files import write_whole
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, named_weights
+from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS
+from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO
 
-#: what a run can go on from; written after everything that it names
+#: what a run resumes from; written after everything that it names
 _STATE = f"{CHECKPOINT}/{STATE}"
 _LOGS = (ROUNDS, TIMINGS)
 #: file, where the bytes go, the bytes
@@ -21,7 +22,7 @@ Changes = tuple[tuple[str, int, bytes], ...]
 
 @dataclass(slots=True)
 class Mirror:
-    """What of a run folder was told already."""
+    """What of a run folder has been sent already."""
 
     folder: Path
     _logged: dict[str, int] = field(default_factory=dict)  #: bytes of logs
@@ -30,20 +31,20 @@ class Mirror:
     def changes(self) -> Changes:
         """What is new since the last call.
 
-        The state of a checkpoint comes after the weights that it names, the bounds after all that they sum up.
+        The state of a checkpoint comes after the weights that it names, the bounds after everything else.
         """
-        found = [*self._whole(SCENARIO), *self._whole(HOLDING)]
+        changes = [*self._whole(SCENARIO), *self._whole(HOLDING)]
         for name in _LOGS:
             with (self.folder / name).open("rb") as file:
                 begin = file.seek(self._logged.get(name, 0))
                 content = file.read()
             if content:
-                found.append((name, begin, content))
+                changes.append((name, begin, content))
                 self._logged[name] = begin + len(content)
         for name, _, state in self._whole(_STATE):
-            weights = f"{CHECKPOINT}/{json.loads(state)['weights']}"
-            found += [(weights, 0, (self.folder / weights).read_bytes()), (name, 0, state)]
-        return (*found, *self._whole(BOUNDS))
+            weights = f"{CHECKPOINT}/{named_weights(state)[1]}"
+            changes += [(weights, 0, (self.folder / weights).read_bytes()), (name, 0, state)]
+        return (*changes, *self._whole(BOUNDS))
 
     def _whole(self, name: str) -> Changes:
         """A small file, if it is new."""
@@ -55,7 +56,7 @@ class Mirror:
 
 
 def write_changes(folder: Path, changes: Changes) -> bool:
-    """Bring a folder up to what its mirror told; returns whether that is a new checkpoint."""
+    """Bring a folder up to date with what its mirror sent; returns whether a new checkpoint is among it."""
     try:
         (folder / CHECKPOINT).mkdir(parents=True, exist_ok=True)
         relied_on = any(name == _STATE for name, _, _ in changes)
@@ -65,7 +66,9 @@ def write_changes(folder: Path, changes: Changes) -> bool:
                 with path.open("r+b" if path.exists() else "wb") as file:
                     if file.seek(0, os.SEEK_END) < offset:
                         problem = "somebody else has removed what was written to it"
-                        raise FailedRunError(f"{path}: {problem}. Start the comparison again: it looks what is left")
+                        raise FailedRunError(
+                            f"{path}: {problem}. Start the comparison again: it resumes from what is left"
+                        )
                     file.truncate(offset)
                     file.seek(offset)
                     file.write(content)
@@ -75,21 +78,21 @@ def write_changes(folder: Path, changes: Changes) -> bool:
                 continue
             write_whole(path, content)
             if name == _STATE:
-                _remove_old(folder / CHECKPOINT, json.loads(content)["weights"])
+                _remove_old(folder / CHECKPOINT, named_weights(content)[1])
         return relied_on
     except OSError as error:
         problem = f"{folder}: cannot be written: {error.strerror}"
-        raise FailedRunError(f"{problem}. Make room, then start the comparison again: it goes on") from None
+        raise FailedRunError(f"{problem}. Make room, then start the comparison again: it resumes") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a run goes on from, wherever that is; nothing for one that begins."""
+    """What a run resumes from, on whichever machine; empty for a new run."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def unpack(self, folder: Path) -> Mirror:
-        """Write it into a folder, for a mirror that tells only what comes after it."""
+        """Write it into a folder; the mirror sends only what comes after it."""
         for name, content in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
@@ -104,18 +107,16 @@ def kept_of(folder: Path) -> Kept:
     if state is None:
         return Kept()
     try:
-        found = json.loads(state)
-        rounds, weights = int(found["round"]), f"{CHECKPOINT}/{found['weights']}"
-    except (ValueError, KeyError, TypeError) as error:
+        rounds, name = named_weights(state)
+    except ValueError as error:
         raise RunLogError(f"{folder / _STATE}: is damaged: {error}. Restore it, or remove {folder}") from None
     files = {}
-    for name in (SCENARIO, *_LOGS, weights, _STATE):
-        content = _bytes(folder / name)
+    for part in (SCENARIO, *_LOGS, f"{CHECKPOINT}/{name}", _STATE):
+        content = _bytes(folder / part)
         if content is None:
-            raise RunLogError(
-                f"{folder / name}: is missing, but the checkpoint needs it. Restore it, or remove {folder}"
-            )
-        files[name] = b"".join(content.splitlines(keepends=True)[:rounds]) if name in _LOGS else content
+            problem = f"{folder / part}: is missing, but the checkpoint needs it"
+            raise RunLogError(f"{problem}. Restore it, or remove {folder}")
+        files[part] = b"".join(content.splitlines(keepends=True)[:rounds]) if part in _LOGS else content
     return Kept(files)
 
 
@@ -126,7 +127,7 @@ def _remove_old(folder: Path, named: str) -> None:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """What a file holds; None if there is none."""
+    """The content of a file; None if there is no such file."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -1,40 +1,57 @@
-"""From a scenario's name to a run that is ready to start: everything is checked before anything is begun."""
+"""From the name of a scenario to runs that are ready to start: everything is checked before anything begins."""
 
-__all__ = ["Prepared", "check_engine", "load", "prepare", "resolve", "run_folders"]
+__all__ = ["PlannedRun", "ScenarioSource", "load", "planned_run", "resolve", "with_folders"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from fedfloor.errors import PolicyError, ScenarioError
-from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.folder import refuse_filled, refuse_other_runs
+from fedfloor.runs.profile import inferred_layers
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, with_layers
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scenario.file import Policy
-from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy
+from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, short_name
 from fedfloor.scheduling.state import Scheduler
+from fedfloor.scheduling.traits import first_delay, needs_training
+
+ScenarioSource: TypeAlias = str | Path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A simulation that is ready to start."""
+class PlannedRun:
+    """A run that is ready to start."""
 
     file: ScenarioFile  #: resolved, in the reader's units
     scenario: Scenario  #: the same in SI units
-    policy: PolicySpec
+    policy: PolicySpec  #: with every setting filled in
     scheduler: Scheduler
+    folder: Path | None = None  #: where its log goes; None for nowhere
+
+    @property
+    def label(self) -> str:
+        """The policy without settings that are its defaults."""
+        return short_name(self.policy)
+
+    @property
+    def first_delay(self) -> str:
+        """What takes long before the first decision; empty if nothing does."""
+        return first_delay(self.scheduler)
 
 
 def resolve(
-    source: str | Path, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
+    source: ScenarioSource, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
 ) -> ScenarioFile:
     """A scenario with every group, distribution and layer settled, still in the reader's units.
 
-    `source` is a TOML file or a preset's name; `overrides` are `section.key=value`.
+    `source` is a TOML file or a preset's name; `overrides` are texts of the form `section.key=value`.
     """
     if not isinstance(source, str | Path):
         raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
+    if isinstance(overrides, str):
+        raise ScenarioError(f"overrides: must be a list of section.key=value, got a text. Write ['{overrides}']")
     label = str(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
@@ -42,79 +59,61 @@ def resolve(
     model = file.model
     if model.layers is None:
         model = with_layers(model, inferred_layers(model, file.costs, label), label)
-    settled = {
-        "model": model,
-        "traces": file.traces.model_copy(update=traces),
-    }
-    return file.model_copy(update=settled)
+    return file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
 
 
 def load(
-    scenario: str | Path, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
+    scenario: ScenarioSource, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
 ) -> Scenario:
-    """The plant of a scenario in SI units.
+    """A scenario in SI units.
 
     Examples
     --------
     >>> import fedfloor
-    >>> plant = fedfloor.load("paper-cifar10", ["radio.channels=2"])
-    >>> plant.radio.channels, len(plant.devices)
+    >>> scenario = fedfloor.load("paper-cifar10", ["radio.channels=2"])
+    >>> scenario.radio.channels, len(scenario.devices)
     (2, 12)
     """
     return build(resolve(scenario, overrides, seed=seed, rounds=rounds), str(scenario))
 
 
-def prepare(
-    scenario: str | Path,
+def planned_run(
+    scenario: ScenarioSource,
     policy: str | None = None,
     rounds: int | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     training: bool = False,
-) -> Prepared:
-    """Everything a simulation or a training run needs, checked, before it starts."""
+) -> PlannedRun:
+    """A run of a scenario with a policy, or with the scenario's own; without a folder yet."""
     file = resolve(scenario, overrides, seed=seed, rounds=rounds)
-    plant = build(file, str(scenario))
+    resolved = build(file, str(scenario))
     if policy is not None and not isinstance(policy, str):
         raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
-    spec = (
-        parse_policy(policy)
-        if policy is not None
-        else PolicySpec(plant.policy.name, tuple(plant.policy.settings.items()))
-    )
-    spec, scheduler = make_policy(spec)
+    own = PolicySpec(resolved.policy.name, tuple(resolved.policy.settings.items()))
+    spec, scheduler = make_policy(own if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
-    if getattr(scheduler, "needs_training", False) and not training:
-        raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another one")
-    return Prepared(file, plant.model_copy(update={"policy": file.policy}), spec, scheduler)
+    if needs_training(scheduler) and not training:
+        raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another policy")
+    return PlannedRun(file, resolved.model_copy(update={"policy": file.policy}), spec, scheduler)
 
 
-def run_folders(
-    planned: Sequence[Prepared], out: Path | None, *, resume: bool = False, nested: bool = False
-) -> list[Path]:
-    """Folders of runs: `runs/<scenario>-<policy>-<seed>`, or what --out says; with several runs one below it for each.
+def with_folders(
+    runs: Sequence[PlannedRun], out: Path | None, *, resume: bool = False, nested: bool = False
+) -> list[PlannedRun]:
+    """The runs with their folders: `runs/<scenario>-<policy>-<seed>`, or `out`; several runs get one each below it.
 
-    All of them are checked before the first run starts. Nested ones lie below --out even if there is one only.
+    All folders are checked before the first run starts. With `nested` a single run lies below `out` too.
     """
-    named = [f"{run.scenario.name}-{run.policy.slug}-{run.scenario.seed}" for run in planned]
+    names = [f"{run.scenario.name}-{run.policy.slug}-{run.scenario.seed}" for run in runs]
     base = Path("runs") if out is None else out
-    folders = [out] if out is not None and len(planned) == 1 and not nested else [base / name for name in named]
+    folders = [out] if out is not None and len(runs) == 1 and not nested else [base / name for name in names]
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
-            raise PolicyError(f"policy '{planned[index].policy}': is given twice. Leave one out")
+            raise PolicyError(f"policy '{runs[index].policy}': is given twice. Leave one out")
         if not resume:
             refuse_filled(folder)
         elif not nested:
             refuse_other_runs(folder)
-    return folders
-
-
-def check_engine(engine: str, ray_address: str | None, workers: int | None) -> None:
-    """Refuse an engine that there is not, or an address or number that does not go with it."""
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"engine: must be local or ray, got '{engine}'")
-    if ray_address is not None and engine != "ray":
-        raise ScenarioError(f"ray_address: goes with engine ray, got '{ray_address}'. Name the engine, or leave it out")
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise ScenarioError(f"workers: must be a whole number >= 1, got {workers}")
+    return [replace(run, folder=folder) for run, folder in zip(runs, folders, strict=True)]

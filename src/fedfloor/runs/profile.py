@@ -25,6 +25,11 @@ class Profile:
     costs: LayerCosts
     figures: dict[str, Any]  #: the same as plain figures, with the totals of every cut
 
+    @property
+    def layers_toml(self) -> str:
+        """The layer list as a scenario carries it under [model]."""
+        return layers_toml(self.layers)
+
 
 def profile(name: str, shape: str | None, *, batch: int, costs: str, overrides: Sequence[str] = ()) -> Profile:
     """Costs of a built-in network or of `package.module:callable` for samples of the given shape."""

@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
-from fedfloor.scheduling.usage import link_times, training_figures
+from fedfloor.scheduling.usage import link_times, training_usage
 
 #: [s] stands for a link that never delivers, so that the assignment stays solvable
 _NEVER = 1e12
@@ -17,7 +17,7 @@ def fixed_delays(state: RoundState) -> Floats:
     """Delay of every floor on every channel under the fixed allocation, (M, J) [s]."""
     allocation = fixed_allocation(state)
     links = link_times(state, allocation.power)
-    training = training_figures(state, allocation.cut, allocation.frequency).time
+    training = training_usage(state, allocation.cut, allocation.frequency).time
     return np.minimum(links.download + links.upload + training[:, None], _NEVER)
 
 

@@ -1,6 +1,15 @@
 """Policies by name: `random`, `ddsra:v=1000`, `package.module:Class`, or the entry point group `fedfloor.policies`."""
 
-__all__ = ["PolicySpec", "make_policy", "parse_policy", "policy_summaries", "short_name"]
+__all__ = [
+    "PolicySpec",
+    "make_policy",
+    "parse_policy",
+    "policy_summaries",
+    "short_name",
+    "solver_of",
+    "tradeoff_of_spec",
+    "with_settings",
+]
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,6 +21,7 @@ from typing import Any
 from fedfloor.errors import PolicyError, advice_for
 from fedfloor.references import find_reference, where_raised
 from fedfloor.scheduling.state import Scheduler
+from fedfloor.scheduling.traits import PolicyKind, kind_of
 
 #: policies of this package, imported when asked for
 _BUILT_IN = MappingProxyType(
@@ -81,6 +91,42 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
     if not callable(getattr(policy, "schedule", None)):
         raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
     return PolicySpec(spec.name, _filled(spec, known.values(), policy)), policy
+
+
+def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> PolicySpec:
+    """The policy with V where it takes one and none is given, and with the named solver.
+
+    Raises a `PolicyError` if a solver is named and the policy has none, or names one itself.
+    """
+    kind, settings = kind_of(_load(spec.name)), dict(spec.settings)
+    if kind.tradeoff_setting is not None:
+        settings.setdefault(kind.tradeoff_setting, tradeoff)
+    if solver is not None:
+        if kind.solver_setting is None:
+            raise PolicyError(f"--solver {solver}: the policy '{spec}' has no solver to choose. Leave the option out")
+        settings[kind.solver_setting] = solver
+    return PolicySpec(spec.name, tuple(settings.items()))
+
+
+def tradeoff_of_spec(spec: PolicySpec) -> float | None:
+    """V of a policy of this package as its name gives it; None without one, and for policies of others."""
+    value = _setting(spec, _known_kind(spec).tradeoff_setting)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def solver_of(spec: PolicySpec) -> str | None:
+    """Solver of a policy of this package as its name gives it; None without one, and for policies of others."""
+    value = _setting(spec, _known_kind(spec).solver_setting)
+    return value if isinstance(value, str) else None
+
+
+def _known_kind(spec: PolicySpec) -> PolicyKind:
+    """What the class tells; code that only a log names is not loaded for it."""
+    return kind_of(_load(spec.name)) if spec.name in _BUILT_IN else PolicyKind()
+
+
+def _setting(spec: PolicySpec, key: str | None) -> Setting | None:
+    return None if key is None else dict(spec.settings).get(key)
 
 
 def short_name(spec: PolicySpec) -> str:

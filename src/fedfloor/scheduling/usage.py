@@ -1,6 +1,6 @@
 """What a decision amounts to: times, energies and memory of every floor, and which limits they break."""
 
-__all__ = ["FloorFigures", "LinkTimes", "TrainingFigures", "figures", "link_times", "training_figures"]
+__all__ = ["FloorUsage", "LinkTimes", "TrainingUsage", "link_times", "training_usage", "usage_of"]
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class LinkTimes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TrainingFigures:
+class TrainingUsage:
     """What training asks of devices and gateways."""
 
     time: Floats  #: (M,) [s] Eq. (1)
@@ -32,7 +32,7 @@ class TrainingFigures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FloorFigures:
+class FloorUsage:
     """What a round asks of every floor on its channel; 0 for floors without one."""
 
     download: Floats  #: (M,) [s] Eq. (6)
@@ -74,7 +74,7 @@ def link_times(state: RoundState, power: Floats) -> LinkTimes:
     )
 
 
-def training_figures(state: RoundState, cut: Ints, frequency: Floats) -> TrainingFigures:
+def training_usage(state: RoundState, cut: Ints, frequency: Floats) -> TrainingUsage:
     """What training asks for with cuts (N,) and gateway frequencies (N,) [Hz]."""
     gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
     floor, split = devices.floor, split_costs(state.plant.workload, cut, devices.batch)
@@ -82,7 +82,7 @@ def training_figures(state: RoundState, cut: Ints, frequency: Floats) -> Trainin
     times = training_time(
         split.bottom_flop, split.top_flop, devices.flops_per_cycle * devices.frequency, phi * frequency
     )
-    return TrainingFigures(
+    return TrainingUsage(
         time=floor_maximum(times, floor, floors),
         gateway_energy=floor_sum(computing_energy(split.top_flop, frequency, capacitance, phi), floor, floors),
         gateway_bytes=floor_sum(split.top_bytes, floor, floors),
@@ -93,13 +93,13 @@ def training_figures(state: RoundState, cut: Ints, frequency: Floats) -> Trainin
     )
 
 
-def figures(state: RoundState, channel: Ints, allocation: Allocation) -> FloorFigures:
-    """Figures of every floor that has a channel (M,) under an allocation."""
+def usage_of(state: RoundState, channel: Ints, allocation: Allocation) -> FloorUsage:
+    """What a round with channels (M,) and an allocation asks of every floor."""
     plant, weather, served = state.plant, state.weather, channel != IDLE
     links = link_times(state, allocation.power)
     at = (np.arange(channel.size), np.where(served, channel, 0))
     download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
-    training = training_figures(state, allocation.cut, allocation.frequency)
+    training = training_usage(state, allocation.cut, allocation.frequency)
     heard = served & np.isfinite(upload)
     on_air = upload_energy(allocation.power, np.where(heard, upload, 0.0))  # nobody sends into a dead link for ever
     gateway_energy = np.where(served, training.gateway_energy + on_air, 0.0)
@@ -109,7 +109,7 @@ def figures(state: RoundState, channel: Ints, allocation: Allocation) -> FloorFi
     gateway_bytes = np.where(served, training.gateway_bytes, 0.0)
     short = exceeds(device_energy, weather.device_energy)
     full = exceeds(device_bytes, plant.devices.memory_bytes)
-    return FloorFigures(
+    return FloorUsage(
         download=download,
         training=np.where(served, training.time, 0.0),
         upload=upload,

@@ -1,6 +1,6 @@
 """How often each floor should take part: the divergence bound of Theorem 1 and the rates that follow from it."""
 
-__all__ = ["GradientFigures", "compound_growth", "divergence_bound", "participation_rates", "uniform_rates"]
+__all__ = ["GradientStatistics", "compound_growth", "divergence_bound", "participation_rates", "uniform_rates"]
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fedfloor.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GradientFigures:
+class GradientStatistics:
     """What is known of the devices' gradients, each array (N,); gradients are per unit of the weights."""
 
     sigma: Floats  #: root mean square distance of a sample's gradient from the device's, Assumption 1
@@ -32,7 +32,7 @@ def compound_growth(smoothness: Floats, *, learning_rate: float, iterations: int
 
 
 def divergence_bound(
-    figures: GradientFigures, *, batch: Floats, floor: Ints, floors: int, learning_rate: float, iterations: int
+    statistics: GradientStatistics, *, batch: Floats, floor: Ints, floors: int, learning_rate: float, iterations: int
 ) -> Floats:
     """Phi_m (M,), Eq. (12): how far a floor's model can be from K full-gradient steps on all data, on average.
 
@@ -41,8 +41,8 @@ def divergence_bound(
     """
     # Paper note: the exponent is K, and sigma a root mean square; a mean norm does not give sigma/sqrt(D~).
     # Paper note: all K steps use one batch, so L_n has to hold for the loss on a batch, not only on all of D_n.
-    error = figures.sigma / np.sqrt(batch) + figures.delta  # (N,)
-    growth = compound_growth(figures.smoothness, learning_rate=learning_rate, iterations=iterations)  # (N,)
+    error = statistics.sigma / np.sqrt(batch) + statistics.delta  # (N,)
+    growth = compound_growth(statistics.smoothness, learning_rate=learning_rate, iterations=iterations)  # (N,)
     share = batch / np.bincount(floor, weights=batch, minlength=floors)[floor]  # (N,)
     with np.errstate(over="ignore"):
         apart = np.multiply(error, growth, out=np.zeros(error.shape), where=error != 0.0)  # no error stays none

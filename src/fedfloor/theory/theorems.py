@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.theory.participation import GradientFigures, compound_growth
+from fedfloor.theory.participation import GradientStatistics, compound_growth
 
 RATES_MET = 0.03  #: a floor this near its rate counts as having met it
 
@@ -64,7 +64,7 @@ def mean_weights(rates: Floats, *, batch: Floats, floor: Ints) -> Floats:
 
 
 def average_divergence(
-    figures: GradientFigures,
+    statistics: GradientStatistics,
     weights: Floats,
     *,
     batch: Floats,
@@ -79,10 +79,10 @@ def average_divergence(
     """
     # Paper note: Eq. (34) has +delta and lacks K in the last term; Lemma 4, which it rests on, gives -beta K delta.
     # Paper note: the proof puts abs(xi - D/sum D) for the mean of abs(weight - D/sum D), which may be larger.
-    apart = float(np.max(figures.delta))
-    noise = float(np.sum(weights * figures.sigma / np.sqrt(batch)))
-    skew = float(np.sum(np.abs(weights - samples / samples.sum()) * figures.gradient_norm))
-    growth = float(compound_growth(figures.smoothness, learning_rate=learning_rate, iterations=iterations).max())
+    apart = float(np.max(statistics.delta))
+    noise = float(np.sum(weights * statistics.sigma / np.sqrt(batch)))
+    skew = float(np.sum(np.abs(weights - samples / samples.sum()) * statistics.gradient_norm))
+    growth = float(compound_growth(statistics.smoothness, learning_rate=learning_rate, iterations=iterations).max())
     steps = learning_rate * iterations
     return _times(apart, max(growth - steps, 0.0)) + _times(noise, growth) + skew * steps
 

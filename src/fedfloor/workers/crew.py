@@ -30,7 +30,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedfloor.errors import FailedRunError
+from fedfloor.errors import FailedRunError, FedfloorError
 from fedfloor.references import where_raised
 
 #: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
@@ -89,6 +89,11 @@ class Processes:
 
     def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
         """See `Crew`."""
+        try:
+            work = pickle.dumps((function, arguments))
+        except Exception as error:  # users' objects may refuse in any way
+            advice = "Define it in a module that can be imported"
+            raise FedfloorError(f"work cannot be sent to another process: {error}. {advice}") from None
         ours, theirs = Pipe()
         scratch = tempfile.mkdtemp(prefix="fedfloor-")
         with theirs:
@@ -105,7 +110,7 @@ class Processes:
             )
         self._running[number] = ours, process, scratch
         with contextlib.suppress(BrokenPipeError):  # its end is news
-            ours.send((function, arguments))
+            ours.send_bytes(work)
 
     def news(self) -> list[News]:
         """See `Crew`."""
@@ -170,10 +175,11 @@ def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
 def serve(descriptor: int, scratch: str) -> None:
     """Do the one piece of work that is asked for through a connection; `scratch` is removed if the other side ends."""
     connection = Connection(descriptor)
-    function, arguments = connection.recv()
+    received = connection.recv_bytes()
     threading.Thread(target=_leave_with, args=(connection, scratch), daemon=True).start()
     failure = None
     try:
+        function, arguments = pickle.loads(received)  # noqa: S301  # from a process of our own
         function(lambda message: connection.send((message, False, None)), *arguments)
     except Exception as error:  # the other side decides what it means
         failure = packed_failure(error)

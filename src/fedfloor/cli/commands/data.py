@@ -1,4 +1,4 @@
-"""Commands about data sets: fetch, show, verify."""
+"""`fedfloor data fetch`, `data show` and `data verify`."""
 
 __all__ = ["data_app", "data_fetch", "data_show", "data_verify"]
 
@@ -27,15 +27,15 @@ DataArgument = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist
 
 @data_app.command("fetch")
 def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietOption = False) -> None:
-    """Download the official files of a data set and check them; goes on where it was interrupted.
+    """Download the official files of a data set and check them; an interrupted download continues.
 
     Example:  fedfloor data fetch cifar10
     """
-    from fedfloor.cli.show import downloading
-    from fedfloor.training.data.fetching import fetch
+    from fedfloor import api
+    from fedfloor.cli.show.datasets import downloading
 
     with downloading(quiet=quiet) as show:
-        files = fetch(name, data_dir, on_progress=show)
+        files = api.fetch_data(name, data_dir, on_progress=show)
     for file in files:
         print(f"{'fetched' if file.fresh else 'there already:'} {file.path}")
 
@@ -53,11 +53,13 @@ def data_show(
     Example:  fedfloor data show quick --set data.partition=dirichlet
     """
     from fedfloor import api
-    from fedfloor.cli import show as console
+    from fedfloor.cli.show.datasets import print_holding
+    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.watching import reading
 
-    with console.reading("the data"):
-        found = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir)
-    console.print_json(found) if form is Format.JSON else console.print_holding(found)
+    with reading("the data"):
+        table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir)
+    print_json(table) if form is Format.JSON else print_holding(table)
 
 
 @data_app.command("verify")
@@ -68,9 +70,11 @@ def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: Format
     """
     from dataclasses import asdict
 
-    from fedfloor.cli.show import print_json, print_verified, reading
-    from fedfloor.training.data.fetching import verify
+    from fedfloor import api
+    from fedfloor.cli.show.datasets import print_verified
+    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.watching import reading
 
     with reading(name):
-        report = asdict(verify(name, data_dir))
-    print_json(report) if form is Format.JSON else print_verified(report)
+        verified = api.verify_data(name, data_dir)
+    print_json(asdict(verified)) if form is Format.JSON else print_verified(verified)

@@ -1,4 +1,4 @@
-"""Commands about results: report."""
+"""`fedfloor report`."""
 
 __all__ = ["report"]
 
@@ -26,15 +26,15 @@ def report(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Make one page, figures and tables of runs, finished or still going. Needs the extra 'report'.
+    """Make one page, figures and tables of runs, finished or still running. Needs the extra 'report'.
 
     Example:  fedfloor report runs/compared --csv rounds.csv
     """
-    from fedfloor.cli.show import print_json, progress
-    from fedfloor.cli.show.reports import print_problems, print_report
-    from fedfloor.report.making import STEPS, make_report
+    from fedfloor import api
+    from fedfloor.cli.show.reports import print_problems, print_report, reporting
+    from fedfloor.cli.show.terminal import print_json
 
-    with progress("report", STEPS, quiet=quiet) as (bar, task):
-        done = make_report(runs, out=out, csv=csv, pdf=pdf, on_step=lambda step: bar.update(task, advance=1, note=step))
+    with reporting(quiet=quiet) as on_step:
+        done = api.report(runs, out=out, csv=csv, pdf=pdf, on_step=on_step)
     print_problems(done)
     print_json(done.as_json()) if form is Format.JSON else print_report(done)

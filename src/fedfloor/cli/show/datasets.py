@@ -3,9 +3,8 @@
 __all__ = ["downloading", "print_holding", "print_short", "print_verified"]
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.progress import (
     BarColumn,
@@ -18,6 +17,8 @@ from rich.progress import (
 )
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
+from fedfloor.training.data.fetching import Verified
+from fedfloor.training.data.holding import HoldingTable, ShortageTable
 
 _SHADES, _NOTHING = "░▒▓█", "."
 
@@ -46,20 +47,20 @@ def downloading(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def print_verified(report: Mapping[str, Any]) -> None:
-    """A data set in figures, then its files."""
-    shape = "x".join(map(str, report["shape"]))
-    OUT.print(f"{report['name']} can be read: {report['origin']}", style="bold", soft_wrap=True)
-    OUT.print(f"{report['training']:,} training and {report['test']:,} test samples of {shape}")
+def print_verified(report: Verified) -> None:
+    """What a data set holds, then its files."""
+    shape = "x".join(map(str, report.shape))
+    OUT.print(f"{report.name} can be read: {report.origin}", style="bold", soft_wrap=True)
+    OUT.print(f"{report.training:,} training and {report.test:,} test samples of {shape}")
     classes = table_of("samples per class", "class", "training", "test")
-    for label, counts in enumerate(zip(report["training_per_class"], report["test_per_class"], strict=True)):
+    for label, counts in enumerate(zip(report.training_per_class, report.test_per_class, strict=True)):
         classes.add_row(str(label), *(f"{count:,}" for count in counts))
     print_table(classes)
-    for file in report["files"]:
-        OUT.print(f"checksum {file['checksum']}: {file['path']}", soft_wrap=True)
+    for file in report.files:
+        OUT.print(f"checksum {file.checksum}: {file.path}", soft_wrap=True)
 
 
-def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
+def print_holding(found: HoldingTable, most: int = 60) -> None:
     """Who holds what, darker for more."""
     devices = found["devices"]
     total = sum(device["held"] for device in devices)
@@ -95,7 +96,7 @@ def print_holding(found: Mapping[str, Any], most: int = 60) -> None:
     print_short(found)
 
 
-def print_short(found: Mapping[str, Any]) -> None:
+def print_short(found: HoldingTable | ShortageTable) -> None:
     """Devices that get fewer samples than they ask for, if there are any, or why nobody looked."""
     if found["devices"] is None:
         OUT.print(f"Whether classes run out was not looked at: {found['reason']}.", soft_wrap=True)

@@ -1,19 +1,27 @@
 """What a report says on the terminal: its tables, where the rest is, and what it had to leave out."""
 
-__all__ = ["print_problems", "print_report"]
+__all__ = ["print_problems", "print_report", "reporting"]
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.cells import cell_len
 
-from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
+from fedfloor.cli.show.terminal import ERR, OUT, print_table, progress, table_of
 from fedfloor.report.cells import Table
-from fedfloor.report.making import Report
+from fedfloor.report.making import STEPS, Report
 
 _WORDS = 28  #: letters beyond which a cell reads like text
 _LINES = 6  #: of a cell, about
+
+
+@contextmanager
+def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What to call with every step of a report: a live bar on standard error."""
+    with progress("report", STEPS, quiet=quiet) as (bar, task):
+        yield lambda step: bar.update(task, advance=1, note=step)
 
 
 def print_problems(report: Report) -> None:

@@ -1,17 +1,17 @@
 """What scenarios, layers and listings look like."""
 
-__all__ = ["print_check", "print_listing", "print_profile"]
+__all__ = ["check_as_json", "print_check", "print_listing", "print_profile"]
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict
 
 from rich.table import Table
 
+from fedfloor.api import ScenarioCheck
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
 from fedfloor.costs.headline import Headline
-from fedfloor.costs.layers import LayerCosts
+from fedfloor.runs.profile import Profile
 from fedfloor.scenario.catalogue import DATASETS
-from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.resolved import Scenario
 
 
@@ -26,6 +26,15 @@ def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
         for name, summary in entries.items():
             table.add_row(name, summary)
         OUT.print(table, end="\n\n")
+
+
+def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
+    """What `fedfloor check --format json` prints."""
+    return {
+        "scenario": checked.scenario.model_dump(mode="json"),
+        "figures": asdict(checked.headline),
+        "shortage": checked.shortage,
+    }
 
 
 def print_check(scenario: Scenario, figures: Headline) -> None:
@@ -128,10 +137,9 @@ def _print_floors(scenario: Scenario, *, own: bool, most: int = 30) -> None:
         OUT.print(f"and {len(scenario.floors) - most} more floors")
 
 
-def print_profile(
-    name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_model: str, batch: int, figures: Mapping[str, Any]
-) -> None:
+def print_profile(profile: Profile, cost_model: str, batch: int) -> None:
     """The layer table and the totals for every cut."""
+    name, layers, costs, figures = profile.figures["model"], profile.layers, profile.costs, profile.figures
     title = f"{name}, cost model '{cost_model}', MFLOP, kept and error bytes per sample"
     table = table_of(
         title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "weights kB",

@@ -67,7 +67,7 @@ def amount(value: float, unit: str) -> str:
     return f"{value / scale:.3g} {prefix}{unit}"
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON document on standard output."""
     print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
 

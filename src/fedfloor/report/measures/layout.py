@@ -37,13 +37,12 @@ class PlantMap:
 
 def data_held(run: RunArrays) -> DataHeld | None:
     """Samples per device and class; None without training."""
-    entries = (run.run.holding or {}).get("devices")
-    if not entries:
+    if not run.run.holding:
         return None
     return DataHeld(
-        devices=tuple(entry["name"] for entry in entries),
-        floors=tuple(entry["floor"] for entry in entries),
-        counts=np.array([entry["classes"] for entry in entries], dtype=np.int64),
+        devices=tuple(device.name for device in run.run.holding),
+        floors=tuple(device.floor for device in run.run.holding),
+        counts=np.array([device.classes for device in run.run.holding], dtype=np.int64),
     )
 
 

@@ -88,12 +88,12 @@ def timeline(run: RunArrays, index: int, phases: Floats | None = None) -> Timeli
     times = (phase_times(run) if phases is None else phases)[:, index]
     picked = np.flatnonzero(run.selected[index])
     end = np.cumsum(times[:, picked], axis=0)
-    entries = [run.run.records[index]["gateways"][m] for m in picked]
+    entries = [run.run.records[index].gateways[m] for m in picked]
     return Timeline(
         round=int(run.rounds[index]),
         floors=tuple(run.floors[m] for m in picked),
-        channel=tuple(entry.get("channel") for entry in entries),
-        failure=tuple(entry["failure"] for entry in entries),
+        channel=tuple(entry.channel for entry in entries),
+        failure=tuple(entry.failure for entry in entries),
         end=end,
     )
 

@@ -2,16 +2,15 @@
 
 __all__ = ["Tradeoff", "tradeoffs"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.report.arrays import column_of
 from fedfloor.report.policies import spec_of
 from fedfloor.report.reading import Collection
+from fedfloor.theory.tradeoff import TradeoffPoint
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +58,17 @@ def tradeoffs(collection: Collection) -> tuple[Tradeoff, ...]:
     return tuple(found)
 
 
-def _measured_tradeoff(points: Sequence[Mapping[str, Any]]) -> Tradeoff:
-    ordered = sorted(points, key=lambda point: float(point["v"]))
+def _measured_tradeoff(points: Sequence[TradeoffPoint]) -> Tradeoff:
+    ordered = sorted(points, key=lambda point: point.v)
     return Tradeoff(
         "fedfloor tradeoff",
-        v=column_of(ordered, "v"),
-        delay=column_of(ordered, "mean_delay_s"),
-        shortfall=column_of(ordered, "shortfall"),
-        delay_bound=column_of(ordered, "delay_bound_s"),
-        shortfall_bound=column_of(ordered, "shortfall_bound"),
+        v=_column([point.v for point in ordered]),
+        delay=_column([point.mean_delay_s for point in ordered]),
+        shortfall=_column([point.shortfall for point in ordered]),
+        delay_bound=_column([point.delay_bound_s for point in ordered]),
+        shortfall_bound=_column([point.shortfall_bound for point in ordered]),
     )
+
+
+def _column(values: Sequence[float | None]) -> Floats:
+    return np.array(values, dtype=float)  # null becomes nan

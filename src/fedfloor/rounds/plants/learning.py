@@ -1,40 +1,36 @@
 """A plant that learns: the simulated network, and real split training of the devices that complete a round."""
 
-__all__ = ["LearningPlant", "Timing"]
+__all__ = ["LearningPlant"]
 
 import dataclasses
 import itertools
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.errors import FailedRunError
-from fedfloor.rounds.loop import Outcome
-from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.events import Event, Tell, silent
+from fedfloor.rounds.outcome import Outcome, Seconds
+from fedfloor.rounds.plants.contract import PlantState
+from fedfloor.rounds.plants.simulated import SimulatedPlant, numbers_from, simulated_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
-from fedfloor.theory.participation import GradientFigures, divergence_bound, participation_rates, uniform_rates
+from fedfloor.theory.bounds import Convergence
+from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates, uniform_rates
 from fedfloor.training.network.weights import average
 from fedfloor.training.tasks import Task
+from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
 
 _TESTED_AT_ONCE = 500  #: test samples per task, whoever does it
-
-
-@dataclass(slots=True)
-class Timing:
-    """Wall-clock seconds of a round."""
-
-    train: float = 0.0
-    evaluate: float | None = None
-    estimate: float | None = None  #: of the rates
 
 
 @dataclass(slots=True, eq=False)
@@ -43,93 +39,142 @@ class LearningPlant:
 
     scenario: Scenario
     engine: Engine
+    tell: Tell = silent  #: told which floors train and when an estimate begins
     weights: Vector = field(init=False)  #: (P,) W^t
-    simulated: SimulatedPlant = field(init=False)
     last_loss: Floats = field(init=False)  #: (M,)
-    figures: GradientFigures | None = None  #: of the last estimate, with the greatest L_n and rho_n seen
+    statistics: GradientStatistics | None = None  #: of the last estimate, with the largest L_n and rho_n seen so far
     bound: Floats | None = None  #: (M,) Phi_m of the last estimate
-    timing: Timing = field(default_factory=Timing)
-    on_training: Callable[[Sequence[str]], None] = lambda _: None  #: told which floors train
-    on_estimating: Callable[[], None] = lambda: None  #: told when an estimate of the rates begins
-    batch: Ints = field(init=False)  #: (N,) D~_n
-    floor: Ints = field(init=False)  #: (N,) floor of every device
     gradient_square: float | None = None  #: squared norm of the mean gradient at the last estimate
-    _tested: tuple[Vector, Ints, float] | None = None  #: the weights that were evaluated last, and what came of it
+    redraws_weather: bool = field(init=False, default=True)
+    _simulated: SimulatedPlant = field(init=False)
+    _batch: Ints = field(init=False)  #: (N,) D~_n
+    _floor: Ints = field(init=False)  #: (N,) floor of every device
+    _estimate_time: float | None = None  #: [s] wall clock of this round's estimate
+    _tested: tuple[Vector, Ints, float] | None = None  #: the weights that were evaluated last, and the result
 
     def __post_init__(self) -> None:
         scenario = self.scenario
         estimated = scenario.participation.rates == "estimated"
         uniform = uniform_rates(len(scenario.floors), scenario.radio.channels)
-        self.simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
+        self._simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
         self.weights = self.engine.work.first_weights()
         self.last_loss = np.full(len(scenario.floors), np.nan)
-        self.batch = self.engine.work.job.batch
-        self.floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
+        self._batch = self.engine.work.job.batch
+        self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
 
     @property
     def index(self) -> int:
         """Number of the next round."""
-        return self.simulated.index
+        return self._simulated.index
 
     def observe(self) -> RoundState:
-        """Draw the round's weather; estimate the rates when their time has come."""
-        self.timing = Timing()
-        wanted = self.scenario.participation
-        if wanted.rates == "estimated" and self.index % wanted.estimate_every == 0:
+        """Draw the weather of the round; estimate the rates first in rounds that are due for it."""
+        self._estimate_time = None
+        participation = self.scenario.participation
+        if participation.rates == "estimated" and self.index % participation.estimate_every == 0:
             begun = time.perf_counter()
-            self.on_estimating()
+            self.tell(Event(estimating=True))
             self._estimate()
-            self.timing.estimate = time.perf_counter() - begun
-        return dataclasses.replace(self.simulated.observe(), last_loss=self.last_loss)
+            self._estimate_time = time.perf_counter() - begun
+        return dataclasses.replace(self._simulated.observe(), last_loss=self.last_loss)
 
     def execute(self, decision: Decision) -> Outcome:
-        """Train the floors that complete the round, average them, and look at the result when it is time."""
+        """Train the floors that complete the round, average them, and evaluate the result in rounds that are due."""
         begun = time.perf_counter()
-        outcome = self.simulated.execute(decision)
-        watched = self.scenario.participation.observe_every
-        observes = watched > 0 and self.index % watched == 0
+        outcome = self._simulated.execute(decision)
+        observe_every = self.scenario.participation.observe_every
+        observes = observe_every > 0 and self.index % observe_every == 0
         trains = np.ones_like(outcome.completed) if observes else outcome.completed
         start, models, loss = self.weights, [], np.full(trains.size, np.nan)
         target = self._full_steps(start) if observes else None
         divergence = np.full(trains.size, np.nan)
         learnt = self.engine.work.layout.learnt  # statistics of batch norm are no part of the theory
-        names = [floor.name for floor in self.scenario.floors]
-        self.on_training([name for name, busy in zip(names, trains, strict=True) if busy])
-        devices = np.flatnonzero(trains[self.floor])
+        floors = zip(self.scenario.floors, trains, strict=True)
+        self.tell(Event(training=tuple(floor.name for floor, busy in floors if busy)))
+        devices = np.flatnonzero(trains[self._floor])
         results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], start)
-        for m, group in itertools.groupby(results, key=lambda result: int(self.floor[result[0]])):
-            seen: list[tuple[float, float]] = []
-            model = average(self._checked(group, seen, counts=bool(outcome.completed[m])), start.size)
+        for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
+            losses: list[tuple[float, float]] = []
+            model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
             if target is not None:
                 divergence[m] = _distance(model[learnt], target[learnt])
             if outcome.completed[m]:
-                points = math.fsum(weight for weight, _ in seen)
-                loss[m] = math.fsum(weight * value for weight, value in seen) / points
+                points = math.fsum(weight for weight, _ in losses)
+                loss[m] = math.fsum(weight * value for weight, value in losses) / points
                 models.append((points, model))
         if models:
             self.weights = average(iter(models), start.size)
             if not np.isfinite(self.weights).all():
                 raise self._diverged("the averaged weights are not finite")
         self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
-        self.timing.train = time.perf_counter() - begun
-        accuracy, test_loss = None, None
+        train_time = time.perf_counter() - begun
+        accuracy, test_loss, evaluate_time = None, None, None
         if (self.index + 1) % self.scenario.training.evaluate_every == 0:
             begun = time.perf_counter()
             confusion, test_loss = self.evaluate()
             accuracy = float(np.trace(confusion) / confusion.sum())
-            self.timing.evaluate = time.perf_counter() - begun
-        bound = np.full(trains.size, np.nan) if self.bound is None else self.bound
+            evaluate_time = time.perf_counter() - begun
         return dataclasses.replace(
             outcome,
             loss=loss,
             accuracy=accuracy,
             test_loss=test_loss,
-            per_floor={"divergence_bound": bound, "divergence": divergence},
+            divergence_bound=np.full(trains.size, np.nan) if self.bound is None else self.bound,
+            divergence=divergence,
+            seconds=Seconds(self._estimate_time, train_time, evaluate_time),
         )
 
     def settle(self, queue: Floats) -> None:
         """Keep the queues and go on to the next round."""
-        self.simulated.settle(queue)
+        self._simulated.settle(queue)
+
+    def snapshot(self) -> PlantState:
+        """Weights, queues, rates, batteries, last losses and estimates, and how inputs are scaled."""
+        simulated, samples = dict(self._simulated.snapshot().values), self.engine.work.samples
+        statistics = self.statistics
+        values: dict[str, JsonValue] = {
+            "inputs": {"mean": samples.mean.tolist(), "deviation": samples.deviation.tolist()},
+            "queue": simulated.pop("queue"),
+            "target_rate": simulated.pop("target_rate"),
+            "last_loss": [None if np.isnan(loss) else loss for loss in self.last_loss.tolist()],
+            **simulated,
+            "gradient_square": self.gradient_square,
+            "divergence_bound": None if self.bound is None else self.bound.tolist(),
+            "figures": None if statistics is None else {key: part.tolist() for key, part in _parts(statistics)},
+        }
+        return PlantState(self.index, values, self.engine.work.layout.named(self.weights))
+
+    def restore(self, state: PlantState) -> None:
+        """Continue from a snapshot."""
+        values, floors, devices = state.values, len(self.scenario.floors), self._batch.size
+        try:
+            self.weights = self.engine.work.layout.vector(state.weights)
+        except KeyError as error:
+            raise ValueError(f"the weights {error} are missing, or are not the model's") from None
+        self._simulated.restore(state)
+        self.last_loss = numbers_from(values, "last_loss", floors, gaps=True)
+        square, statistics = values.get("gradient_square"), values.get("figures")
+        self.gradient_square = float(square) if isinstance(square, int | float) else None
+        if values.get("divergence_bound") is not None:
+            self.bound = numbers_from(values, "divergence_bound", floors, gaps=True)
+        if isinstance(statistics, dict):
+            keys = [entry.name for entry in dataclasses.fields(GradientStatistics)]
+            self.statistics = GradientStatistics(*(numbers_from(statistics, key, devices) for key in keys))
+
+    def convergence(self) -> Convergence | None:
+        """What Theorem 4 rests on, with the largest gradients seen; None before the first estimate."""
+        if self.statistics is None:
+            return None
+        return Convergence(
+            statistics=self.statistics,
+            batch=self._batch.astype(float),
+            floor=self._floor,
+            first_loss=self._training_loss(self.engine.work.first_weights()),
+            last_loss=self._training_loss(self.weights),
+            gradient_square=self.gradient_square,
+            learning_rate=self.scenario.training.learning_rate,
+            iterations=self.scenario.training.local_iterations,
+        )
 
     def evaluate(self) -> tuple[Ints, float]:
         """Confusion matrix (true, predicted) on the test set, and the mean loss."""
@@ -143,7 +188,7 @@ class LearningPlant:
         self._tested = (self.weights, confusion, math.fsum(loss for _, loss in results) / size)
         return self._tested[1:]
 
-    def training_loss(self, weights: Vector) -> float:
+    def _training_loss(self, weights: Vector) -> float:
         """Loss over the devices' samples, or over as many of each as an estimate looks at."""
         counts, limit = self._counts(), self.scenario.participation.estimate_samples
         tasks = [Task("gradient", (n, limit), 1) for n in range(counts.size)]
@@ -151,18 +196,18 @@ class LearningPlant:
         return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
 
     def _checked(
-        self, group: Iterator[tuple[int, float, Vector]], seen: list[tuple[float, float]], *, counts: bool
+        self, group: Iterator[tuple[int, float, Vector]], losses: list[tuple[float, float]], *, counts: bool
     ) -> Iterator[tuple[float, Vector]]:
-        """Batch size and weights of a floor's devices, for averaging; notes batch size and loss.
+        """Batch size and weights of a floor's devices, for averaging; adds batch size and loss to `losses`.
 
-        What is not finite ends the run where it counts, and is only measured where it does not.
+        A value that is not finite ends the run, unless the floor trains for a measurement only and does not count.
         """
         for n, loss, weights in group:
             if counts and not (math.isfinite(loss) and np.isfinite(weights).all()):
-                floor, device = self.scenario.floors[self.floor[n]].name, self.scenario.devices[n].name
+                floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
                 raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
-            seen.append((float(self.batch[n]), loss))
-            yield float(self.batch[n]), weights
+            losses.append((float(self._batch[n]), loss))
+            yield float(self._batch[n]), weights
 
     def _diverged(self, problem: str) -> FailedRunError:
         advice = "Lower training.learning_rate; the last checkpoint is untouched"
@@ -185,35 +230,35 @@ class LearningPlant:
 
     def _estimate(self) -> None:
         """Estimate what Theorem 1 asks for at the current weights, and the rates that follow (Sec. IV)."""
-        wanted, counts, size = self.scenario.participation, self._counts(), self.weights.size
-        tasks = [Task("estimate", (n, wanted.estimate_samples), 1) for n in range(counts.size)]
-        found: list[Any] = []
+        participation, counts, size = self.scenario.participation, self._counts(), self.weights.size
+        tasks = [Task("estimate", (n, participation.estimate_samples), 1) for n in range(counts.size)]
+        estimates: list[Estimate] = []
         with _Rows(size) as gradients:
             mean = np.zeros(size)
             for n, (result, gradient) in enumerate(self.engine.run(tasks, self.weights)):
-                found.append(result)
+                estimates.append(result)
                 gradients.append(gradient[0])
                 mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
             delta = np.array([_distance(gradient, mean) for gradient in gradients])
-            seen = np.maximum([entry.smoothness for entry in found], self._smoothness_along(mean, gradients))
+            smoothness = np.maximum([entry.smoothness for entry in estimates], self._smoothness_along(mean, gradients))
         self.gradient_square = float(np.square(mean).sum())
-        before = self.figures
-        norm = np.array([entry.norm for entry in found])
-        self.figures = GradientFigures(
-            sigma=np.array([entry.sigma for entry in found]),
+        before = self.statistics
+        norm = np.array([entry.norm for entry in estimates])
+        self.statistics = GradientStatistics(
+            sigma=np.array([entry.sigma for entry in estimates]),
             delta=delta,
-            smoothness=seen if before is None else np.maximum(before.smoothness, seen),
+            smoothness=smoothness if before is None else np.maximum(before.smoothness, smoothness),
             gradient_norm=norm if before is None else np.maximum(before.gradient_norm, norm),
         )
         self.bound = divergence_bound(
-            self.figures,
-            batch=self.batch.astype(float),
-            floor=self.floor,
+            self.statistics,
+            batch=self._batch.astype(float),
+            floor=self._floor,
             floors=len(self.scenario.floors),
             learning_rate=self.scenario.training.learning_rate,
             iterations=self.scenario.training.local_iterations,
         )
-        self.simulated.target_rate = participation_rates(self.bound, self.scenario.radio.channels)
+        self._simulated.target_rate = participation_rates(self.bound, self.scenario.radio.channels)
 
     def _smoothness_along(self, mean: Floats, gradients: "_Rows") -> Floats:
         """Change of every device's gradient over a step along the mean of all, per length of the step, (N,).
@@ -221,14 +266,18 @@ class LearningPlant:
         A device's own step alone does not do: one that holds a single class has solved it after that step, and a
         vanished gradient looks smooth.
         """
-        wanted = self.scenario.participation
+        limit = self.scenario.participation.estimate_samples
         probe = (self.weights - self.scenario.training.learning_rate * mean).astype(np.float32)
         length = _distance(probe, self.weights)
         if length == 0.0:
             return np.zeros(len(gradients))
-        tasks = [Task("gradient", (n, wanted.estimate_samples), 1) for n in range(len(gradients))]
+        tasks = [Task("gradient", (n, limit), 1) for n in range(len(gradients))]
         changed = (gradient[0] for _, gradient in self.engine.run(tasks, probe))
         return np.array([_distance(there, here) / length for there, here in zip(changed, gradients, strict=True)])
+
+
+def _parts(statistics: GradientStatistics) -> Iterator[tuple[str, Floats]]:
+    return ((entry.name, getattr(statistics, entry.name)) for entry in dataclasses.fields(statistics))
 
 
 class _Rows:

@@ -1,25 +1,29 @@
 """A plant made of random draws and the cost model."""
 
-__all__ = ["SimulatedPlant", "carried_over", "simulated_outcome", "simulated_rates"]
+__all__ = ["SimulatedPlant", "carried_over", "numbers_from", "simulated_outcome", "simulated_rates"]
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from pydantic import JsonValue
 
 from fedfloor.arrays import Floats
-from fedfloor.costs.plant import Plant, arrays_of
-from fedfloor.rounds.loop import Outcome
+from fedfloor.costs.plant import Plant as PlantArrays
+from fedfloor.costs.plant import arrays_of
+from fedfloor.rounds.outcome import Outcome
+from fedfloor.rounds.plants.contract import PlantState
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState, fixed_allocation
-from fedfloor.scheduling.usage import figures
+from fedfloor.scheduling.usage import usage_of
 from fedfloor.theory.participation import uniform_rates
 from fedfloor.weather.draws import Climate, climate_of
 
 
 @dataclass(slots=True, eq=False)
 class SimulatedPlant:
-    """Keeps the queues, the batteries and the round's number between rounds; everything else is drawn or computed."""
+    """Keeps queues, batteries and the number of the round; everything else is drawn or computed."""
 
     scenario: Scenario
     target_rate: Floats  #: (M,) [1] Gamma_m
@@ -27,7 +31,8 @@ class SimulatedPlant:
     index: int = 0
     gateway_level: Floats = field(init=False)  #: (M,) [J] carried over from the round before
     device_level: Floats = field(init=False)  #: (N,) [J]
-    _plant: Plant = field(init=False)
+    redraws_weather: bool = field(init=False, default=True)
+    _arrays: PlantArrays = field(init=False)
     _climate: Climate = field(init=False)
     _state: RoundState | None = field(init=False, default=None)
     _outcome: Outcome | None = field(init=False, default=None)
@@ -36,17 +41,17 @@ class SimulatedPlant:
         self.queue = np.zeros(len(self.scenario.floors))
         self.gateway_level = np.zeros(len(self.scenario.floors))
         self.device_level = np.zeros(len(self.scenario.devices))
-        self._plant = arrays_of(self.scenario)
+        self._arrays = arrays_of(self.scenario)
         self._climate = climate_of(self.scenario)
 
     def observe(self) -> RoundState:
-        """Draw the round's weather; what the batteries hold adds to the energy that arrives."""
+        """Draw the weather of the round; energy in the batteries adds to the energy that arrives."""
         drawn = self._climate.weather(self.index)
         self._outcome = None
         self._state = RoundState(
             index=self.index,
             seed=self.scenario.seed,
-            plant=self._plant,
+            plant=self._arrays,
             weather=dataclasses.replace(
                 drawn,
                 gateway_energy=drawn.gateway_energy + self.gateway_level,
@@ -66,7 +71,7 @@ class SimulatedPlant:
         return self._outcome
 
     def settle(self, queue: Floats) -> None:
-        """Keep the queues, carry over what was not spent and go on to the next round."""
+        """Keep the queues, carry over the energy that was not spent, and advance to the next round."""
         assert self._outcome is not None
         self.carry(self._outcome.gateway_energy, self._outcome.device_energy)
         self.queue = queue
@@ -83,11 +88,44 @@ class SimulatedPlant:
             available.device_energy, device_spent, capacity=np.array(battery.device_capacity)
         )
 
+    def snapshot(self) -> PlantState:
+        """Queues, rates and batteries."""
+        values: dict[str, JsonValue] = {
+            "queue": self.queue.tolist(),
+            "target_rate": self.target_rate.tolist(),
+            "gateway_level_j": self.gateway_level.tolist(),
+            "device_level_j": self.device_level.tolist(),
+        }
+        return PlantState(self.index, values, {})
+
+    def restore(self, state: PlantState) -> None:
+        """Continue from a snapshot."""
+        floors, devices = self.queue.size, self.device_level.size
+        self.queue = numbers_from(state.values, "queue", floors)
+        self.target_rate = numbers_from(state.values, "target_rate", floors)
+        self.gateway_level = numbers_from(state.values, "gateway_level_j", floors)
+        self.device_level = numbers_from(state.values, "device_level_j", devices)
+        self.index = state.index
+
+
+def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: bool = False) -> Floats:
+    """The numbers >= 0 under a key, (size,); with `gaps` some may be null, which gives nan.
+
+    Raises a ValueError that names the key if the value is anything else.
+    """
+    try:
+        numbers = np.array(values[key], float)
+    except (KeyError, TypeError, ValueError):
+        numbers = np.zeros(0)
+    if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
+        raise ValueError(f"{key} must be {size} numbers >= 0")
+    return numbers
+
 
 def carried_over(available: Floats, spent: Floats, *, capacity: Floats) -> Floats:
     """Energy [J] that a battery keeps for the next round, same shape: what is left over, at most its capacity.
 
-    Endless energy, as without limits, needs no battery: nothing is carried.
+    Endless energy, as without limits, needs no battery, so nothing is carried.
     """
     left = np.subtract(available, spent, out=np.zeros(available.shape), where=np.isfinite(available))
     return np.clip(left, 0.0, capacity)
@@ -96,34 +134,34 @@ def carried_over(available: Floats, spent: Floats, *, capacity: Floats) -> Float
 def simulated_outcome(state: RoundState, decision: Decision) -> Outcome:
     """What the cost model says of a decision.
 
-    No room: the floor fails after the download. Too little energy: it spends its budget and its full delay counts.
-    A dead link: what cannot be delivered takes no time, and the floor is lost.
+    Too little memory: the floor fails after the download. Too little energy: it spends its budget and its full delay
+    counts. A dead link: a transfer that cannot succeed takes no time, and the floor is lost.
     """
     allocation = decision.allocation or fixed_allocation(state)
-    asked = figures(state, decision.channel, allocation)
-    reached = decision.selected & np.isfinite(asked.download)
-    trains = reached & ~asked.short_of_memory
-    delivers = trains & np.isfinite(asked.upload)
+    usage = usage_of(state, decision.channel, allocation)
+    reached = decision.selected & np.isfinite(usage.download)
+    trains = reached & ~usage.short_of_memory
+    delivers = trains & np.isfinite(usage.upload)
     busy = trains[state.plant.devices.floor]
     happened = dataclasses.replace(
-        asked,
-        download=np.where(reached, asked.download, 0.0),
-        training=np.where(trains, asked.training, 0.0),
-        upload=np.where(delivers, asked.upload, 0.0),
+        usage,
+        download=np.where(reached, usage.download, 0.0),
+        training=np.where(trains, usage.training, 0.0),
+        upload=np.where(delivers, usage.upload, 0.0),
     )
     return Outcome(
-        figures=happened,
+        usage=happened,
         allocation=allocation,
-        completed=delivers & ~asked.short_of_energy,
+        completed=delivers & ~usage.short_of_energy,
         failure=tuple(
             None if not selected else "memory" if full else "energy" if short else None if delivered else "lost"
             for selected, full, short, delivered in zip(
-                decision.selected, asked.short_of_memory, asked.short_of_energy, delivers, strict=True
+                decision.selected, usage.short_of_memory, usage.short_of_energy, delivers, strict=True
             )
         ),
         delay=happened.delay,
-        gateway_energy=np.where(trains, np.minimum(asked.gateway_energy, state.weather.gateway_energy), 0.0),
-        device_energy=np.where(busy, np.minimum(asked.device_energy, state.weather.device_energy), 0.0),
+        gateway_energy=np.where(trains, np.minimum(usage.gateway_energy, state.weather.gateway_energy), 0.0),
+        device_energy=np.where(busy, np.minimum(usage.device_energy, state.weather.device_energy), 0.0),
         loss=np.full(reached.size, np.nan),
     )
 

@@ -1,9 +1,7 @@
 """One interface for both solvers: a round's state in, a decision with its objective and proven gap out."""
 
-__all__ = ["SOLVERS", "Solution", "fastest_delay", "solve"]
+__all__ = ["fastest_delay", "solve"]
 
-from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -13,23 +11,8 @@ from fedfloor.scheduling.solver.exact import exact_plan, least_delays
 from fedfloor.scheduling.solver.packing import Packed, pack
 from fedfloor.scheduling.solver.paper import alternate, descended_delays, descended_plan
 from fedfloor.scheduling.solver.reasons import reasons
+from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import Allocation, Decision, RoundState
-
-#: solvers by name, with one line each
-SOLVERS = MappingProxyType(
-    {"exact": "global optimum of the round with a proven gap", "paper": "Algorithm 1 of the paper with its repairs"}
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution:
-    """A round solved."""
-
-    decision: Decision
-    delay: float  #: [s] tau
-    objective: float  #: V tau - sum of the queues served; 0 if nobody is
-    gap: float | None  #: (objective - proven bound)/max(1, V tau); None where nothing is proven
-    reasons: tuple[str | None, ...]  #: (M,) why a floor is left out
 
 
 def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:

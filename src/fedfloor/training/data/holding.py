@@ -1,12 +1,12 @@
 """The data of a scenario, handed to its devices."""
 
-__all__ = ["Holding", "Shortage", "gather", "shortage_of"]
+__all__ = ["HeldBy", "Holding", "HoldingTable", "ShortOf", "ShortageTable", "gather", "shortage_of"]
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,39 @@ from fedfloor.training.data.samples import Samples
 from fedfloor.training.data.sources import load_dataset
 
 
+class ShortOf(TypedDict):
+    """How many samples a device asks for, and how many it gets."""
+
+    floor: str
+    name: str
+    asked: int
+    held: int
+
+
+class HeldBy(ShortOf):
+    """What one device holds."""
+
+    classes: list[int]  #: samples of every class
+
+
+class HoldingTable(TypedDict):
+    """Who holds what, as `holding.json` keeps it."""
+
+    data: str
+    origin: str
+    partition: str | None
+    test_samples: int
+    devices: list[HeldBy]
+
+
+class ShortageTable(TypedDict):
+    """Devices that will hold fewer samples than they ask for, as far as the data is at hand."""
+
+    origin: str | None  #: where the data comes from
+    reason: str | None  #: why the data was not read
+    devices: list[ShortOf] | None  #: None if the data was not read
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
     """Samples, and a scenario that says how many each device really holds."""
@@ -30,7 +63,7 @@ class Holding:
     origin: str  #: where the data comes from
     histogram: Ints  #: (N, C) samples per device and class
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> HoldingTable:
         """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
         devices = [(floor.name, device) for floor in self.scenario.floors for device in floor.devices]
         own = ":" in self.scenario.data.name  # comes shared out, in whatever numbers
@@ -82,30 +115,25 @@ def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
     return Holding(samples, _with_held(scenario, [numbers.size for numbers in held]), origin, histogram)
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """Devices that will hold fewer samples than they ask for, as far as the data is at hand."""
-
-    origin: str | None  #: where the data comes from
-    reason: str | None  #: why it was not looked at
-    devices: tuple[tuple[str, int], ...]  #: name and how many it will hold
-
-
-def shortage_of(scenario: Scenario, folder: Path | None = None) -> Shortage:
-    """Who will hold fewer samples than asked for; data that is not here is no mistake unless a folder is named."""
+def shortage_of(scenario: Scenario, folder: Path | None = None) -> ShortageTable:
+    """Devices that will hold fewer samples than they ask for; missing data is an error only if a folder is named."""
     if ":" in scenario.data.name:
-        return Shortage(None, f"{scenario.data.name} is called when training starts", ())
+        return {"origin": None, "reason": f"{scenario.data.name} is called when training starts", "devices": None}
     try:
-        found = load_dataset(scenario.data.name, folder)
+        data_set = load_dataset(scenario.data.name, folder)
     except DataError as error:
         if folder is not None:
             raise
-        return Shortage(None, str(error), ())
-    held = _shares(scenario, found.train_labels)
-    _refuse_empty(scenario, held)
-    pairs = zip(scenario.devices, held, strict=True)
-    short = tuple((device.name, numbers.size) for device, numbers in pairs if numbers.size < device.samples)
-    return Shortage(found.origin, None, short)
+        return {"origin": None, "reason": str(error), "devices": None}
+    shares = _shares(scenario, data_set.train_labels)
+    _refuse_empty(scenario, shares)
+    places = [(floor.name, device) for floor in scenario.floors for device in floor.devices]
+    short: list[ShortOf] = [
+        {"floor": floor, "name": device.name, "asked": device.samples, "held": numbers.size}
+        for (floor, device), numbers in zip(places, shares, strict=True)
+        if numbers.size < device.samples
+    ]
+    return {"origin": data_set.origin, "reason": None, "devices": short}
 
 
 def _refuse_empty(scenario: Scenario, held: Sequence[Ints]) -> None:

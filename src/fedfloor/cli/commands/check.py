@@ -1,0 +1,30 @@
+"""`fedfloor check`."""
+
+__all__ = ["check"]
+
+from fedfloor.cli.options import DataDirOption, Format, FormatOption, ScenarioArgument, SeedOption, SetOption, app
+
+
+@app.command()
+def check(
+    scenario: ScenarioArgument,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    data_dir: DataDirOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Validate a scenario and show what it resolves to.
+
+    Example:  fedfloor check paper-cifar10 --set radio.channels=2
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.datasets import print_short
+    from fedfloor.cli.show.scenarios import check_as_json, print_check
+    from fedfloor.cli.show.terminal import print_json
+
+    checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir)
+    if form is Format.JSON:
+        print_json(check_as_json(checked))
+    else:
+        print_check(checked.scenario, checked.headline)
+        print_short(checked.shortage)

@@ -1,0 +1,77 @@
+"""`fedfloor compare`."""
+
+__all__ = ["compare"]
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import (
+    Format,
+    FormatOption,
+    QuietOption,
+    RoundsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+    with_options,
+)
+from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
+from fedfloor.runs.options import CompareOptions
+
+
+@app.command()
+@with_options(CompareOptions)
+def compare(
+    scenario: ScenarioArgument,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="Who decides; repeatable. The scenario's own, random, round_robin, loss_driven and delay_driven if "
+            "left out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
+        ),
+    ] = None,
+    options: CompareOptions = CompareOptions(),  # noqa: B008  # frozen
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where every run gets a folder; default runs/compare-SCENARIO."),
+    ] = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Train several policies x seeds on the same weather, data and first weights, then write one report.
+
+    The same command resumes an interrupted comparison. Needs the extras 'train' and 'report'.
+
+    Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.comparisons import comparing
+    from fedfloor.cli.show.reports import print_problems, print_report
+    from fedfloor.cli.show.terminal import print_json
+
+    with comparing(quiet=quiet) as watch:
+        try:
+            done = api.compare_with(
+                scenario, policies or (), rounds, seed=seed, overrides=overrides or (), out=out, options=options,
+                watch=watch,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            raise StoppedRunError("the same command resumes from the last checkpoints") from None
+    if done.report is not None:
+        print_problems(done.report)
+        print_json(done.report.as_json()) if form is Format.JSON else print_report(done.report)
+    if done.failed:
+        name, reason = next(iter(done.failed.items()))
+        more = f" and {len(done.failed) - 1} more" if len(done.failed) > 1 else ""
+        problem = f"{done.folder / name}{more}: {str(reason).rstrip('.')}"
+        if all(isinstance(error, FedfloorError) for error in done.failed.values()):
+            raise FedfloorError(problem)
+        raise FailedRunError(f"{problem}. The same command tries again")

@@ -1,0 +1,31 @@
+"""`fedfloor evaluate`."""
+
+__all__ = ["evaluate"]
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import DataDirOption, Format, FormatOption, app
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run.")],
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Also write the model, as safetensors.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Test the model of a run's last checkpoint: accuracy and confusion matrix. Needs the extra 'train'.
+
+    Example:  fedfloor evaluate runs/demo --export model.safetensors
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.runs import print_evaluation
+    from fedfloor.cli.show.terminal import print_json
+
+    evaluation = api.evaluate(folder, export=export, data_dir=data_dir)
+    print_json(evaluation) if form is Format.JSON else print_evaluation(evaluation)

@@ -1,0 +1,19 @@
+"""`fedfloor list`."""
+
+__all__ = ["list_"]
+
+from fedfloor.cli.options import Format, FormatOption, app
+
+
+@app.command("list")
+def list_(form: FormatOption = Format.TABLE) -> None:
+    """Show presets, policies, models, data sets and cost models.
+
+    Example:  fedfloor list --format json
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.scenarios import print_listing
+    from fedfloor.cli.show.terminal import print_json
+
+    groups = api.listing()
+    print_json(groups) if form is Format.JSON else print_listing(groups)

@@ -1,0 +1,38 @@
+"""`fedfloor plan`."""
+
+__all__ = ["plan"]
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import Format, FormatOption, app
+
+
+@app.command()
+def plan(
+    source: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Snapshot file, or a run folder with --round.")],
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME[:KEY=VALUE,...]", help="Who decides; default what the round says."),
+    ] = None,
+    solver: Annotated[str | None, typer.Option("--solver", metavar="exact|paper", help="Solver of ddsra.")] = None,
+    index: Annotated[int | None, typer.Option("--round", min=0, help="Round of a run folder, from 0.")] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Write the round as a snapshot.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Decide one round: who is served, on which channel, with which cuts, frequencies and powers.
+
+    Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.plans import print_plan
+    from fedfloor.cli.show.terminal import print_json, working
+
+    planned = api.plan_round(source, policy, solver=solver, index=index)
+    with working(planned.first_delay):
+        decided = api.decide_round(planned, export=export)
+    print_json(decided) if form is Format.JSON else print_plan(decided)

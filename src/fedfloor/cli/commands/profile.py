@@ -1,0 +1,41 @@
+"""`fedfloor profile`."""
+
+__all__ = ["profile"]
+
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import CostModel, ProfileFormat, SetOption, app
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="vgg11, cnn, mlp, or package.module:callable.")],
+    shape: Annotated[
+        str | None, typer.Option("--input", metavar="C,H,W", help="Shape of one sample; what the model is made for.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, max=10**9, help="Samples in a batch, for the totals per cut.")
+    ] = 50,
+    costs: Annotated[CostModel, typer.Option("--costs", help="How to count.")] = CostModel.EXACT,
+    overrides: SetOption = None,
+    form: Annotated[
+        ProfileFormat, typer.Option("--format", help="Table, JSON, or the TOML layer list of a scenario.")
+    ] = ProfileFormat.TABLE,
+) -> None:
+    """Show FLOPs and bytes of every layer, and the totals for every cut. Needs the extra 'train'.
+
+    Example:  fedfloor profile vgg11 --batch 50 --costs paper --set model.head=4096-4096
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.scenarios import print_profile
+    from fedfloor.cli.show.terminal import print_json
+
+    found = api.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
+    if form is ProfileFormat.JSON:
+        print_json(found.figures)
+    elif form is ProfileFormat.TOML:
+        print(found.layers_toml)
+    else:
+        print_profile(found, costs.value, batch)

@@ -1,0 +1,55 @@
+"""`fedfloor run`."""
+
+__all__ = ["run"]
+
+from fedfloor.cli.options import (
+    Format,
+    FormatOption,
+    OutOption,
+    PoliciesOption,
+    QuietOption,
+    RoundsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+    with_options,
+)
+from fedfloor.errors import StoppedRunError
+from fedfloor.runs.options import RunOptions
+
+
+@app.command()
+@with_options(RunOptions)
+def run(
+    scenario: ScenarioArgument,
+    policies: PoliciesOption = None,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+    options: RunOptions = RunOptions(),  # noqa: B008  # frozen
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Train: rounds of scheduling and real split learning on the simulated network. Needs the extra 'train'.
+
+    Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.runs import as_json, print_training
+    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.watching import training
+
+    runs = []
+    for planned in api.plan_runs(
+        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), out=out, training=True,
+        resume=options.resume,
+    ):  # fmt: skip
+        assert planned.folder is not None
+        with training(planned, quiet=quiet) as view:
+            try:
+                runs.append(api.run_planned(planned, options, on_event=view.show))
+            except KeyboardInterrupt:
+                raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
+    print_json([as_json(done) for done in runs]) if form is Format.JSON else print_training(runs)

@@ -1,0 +1,17 @@
+"""`fedfloor schema`."""
+
+__all__ = ["schema"]
+
+from fedfloor.cli.options import app
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a scenario, for editors that complete and check TOML.
+
+    Example:  fedfloor schema > scenario.schema.json
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.terminal import print_json
+
+    print_json(api.scenario_schema())

@@ -1,0 +1,43 @@
+"""`fedfloor simulate`."""
+
+__all__ = ["simulate"]
+
+from fedfloor.cli.options import (
+    Format,
+    FormatOption,
+    OutOption,
+    PoliciesOption,
+    QuietOption,
+    RoundsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+)
+
+
+@app.command()
+def simulate(
+    scenario: ScenarioArgument,
+    policies: PoliciesOption = None,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Run rounds of scheduling on the simulated network, without training.
+
+    Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.runs import as_json, print_simulation
+    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.watching import simulating
+
+    runs = []
+    for planned in api.plan_runs(scenario, policies or (), rounds, seed=seed, overrides=overrides or (), out=out):
+        with simulating(planned, quiet=quiet) as show:
+            runs.append(api.simulate_planned(planned, on_round=show))
+    print_json([as_json(run) for run in runs]) if form is Format.JSON else print_simulation(runs)

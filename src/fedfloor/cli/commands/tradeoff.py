@@ -1,0 +1,37 @@
+"""`fedfloor tradeoff`."""
+
+__all__ = ["tradeoff"]
+
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import Format, FormatOption, QuietOption, ScenarioArgument, SeedOption, SetOption, app
+
+
+@app.command()
+def tradeoff(
+    scenario: ScenarioArgument,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Rounds per V.")] = None,
+    seed: SeedOption = None,
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Measure how delay and participation trade against each other over V, beside the bounds of Theorem 2.
+
+    Example:  fedfloor tradeoff paper-cifar10 --rounds 300
+    """
+    from dataclasses import asdict
+
+    from fedfloor import api
+    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.tradeoffs import print_tradeoff, sweeping
+
+    resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds)
+    with sweeping(resolved, quiet=quiet) as on_round:
+        points = api.tradeoff(resolved, on_round=on_round)
+    if form is Format.JSON:
+        print_json([asdict(point) for point in points])
+    else:
+        print_tradeoff(resolved, points)

@@ -1,0 +1,165 @@
+"""What runs and models look like."""
+
+__all__ = ["as_json", "print_evaluation", "print_simulation", "print_training"]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import TYPE_CHECKING, TypeAlias
+
+from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
+from fedfloor.rounds.summary import RunSummary, summarise
+from fedfloor.runs.simulate import Run
+
+if TYPE_CHECKING:
+    from fedfloor.runs.evaluate import Evaluation
+    from fedfloor.runs.train import TrainedRun
+
+    AnyRun: TypeAlias = Run | TrainedRun
+
+
+def print_simulation(runs: Sequence[Run]) -> None:
+    """Policies side by side, then participation per floor, then where the logs are."""
+    _print_summaries(runs, [summarise(run.records) for run in runs], {})
+    _print_folders(runs)
+
+
+def print_training(runs: "Sequence[TrainedRun]") -> None:
+    """Policies side by side, the theorems, and at the end one sentence per run and where the logs are."""
+    summaries = [summarise(done.records) for done in runs]
+    _print_summaries(runs, summaries, _learning_rows(runs))
+    _print_bounds(summaries, runs)
+    for summary, done in zip(summaries, runs, strict=True):
+        holding = done.holding
+        resumed = "" if done.resumed == 0 else f" (resumed after round {done.resumed})"
+        guessing = f"guessing: {1 / done.confusion.shape[0]:.0%}"
+        OUT.print(
+            f"{_short(summary)}: after {summary.rounds} rounds{resumed} and {amount(summary.clock, 's')} of simulated "
+            f"time, test accuracy {done.accuracy:.1%} ({done.confusion.sum():,} samples; {guessing}), trained on "
+            f"{holding.samples.labels.size:,} samples of {holding.histogram.shape[0]} devices ({holding.origin}); "
+            "no sample left its floor.",
+            style="bold",
+        )
+    _print_folders(runs)
+
+
+def _print_folders(runs: "Sequence[AnyRun]") -> None:
+    for run in runs:
+        OUT.print(f"log: {run.folder}", soft_wrap=True)
+
+
+def _print_summaries(
+    runs: "Sequence[AnyRun]", summaries: Sequence[RunSummary], learning: Mapping[str, Sequence[str]]
+) -> None:
+    first = summaries[0]
+    names = [_short(summary) for summary in summaries]
+    if 24 + sum(len(name) + 3 for name in names) > OUT.width:
+        for number, name in enumerate(names, start=1):
+            OUT.print(f"{number}  {name}", soft_wrap=True)
+        names = [str(number) for number in range(1, len(names) + 1)]
+    causes = sorted({cause for summary in summaries for cause in summary.failures})
+    solve_times = map(_solve_time, runs)
+    rows: dict[str, Sequence[str]] = {
+        "mean delay [s]": [f"{summary.mean_delay:#.4g}" for summary in summaries],
+        "95th percentile [s]": [f"{summary.p95_delay:#.4g}" for summary in summaries],
+        "simulated time [s]": [f"{summary.clock:.5g}" for summary in summaries],
+        "energy a round [J]": [f"{summary.mean_energy:#.4g}" for summary in summaries],
+        "completed": [str(summary.completed) for summary in summaries],
+        **{f"failed: {cause}": [str(summary.failures.get(cause, 0)) for summary in summaries] for cause in causes},
+        "worst shortfall": [f"{summary.shortfall:.3f}" for summary in summaries],
+        **learning,
+        "time to decide": ["-" if seconds is None else amount(seconds, "s") for seconds in solve_times],
+    }
+    table = table_of(f"{first.rounds} rounds", "", *names)
+    for label, cells in rows.items():
+        table.add_row(label, *cells)
+    print_table(table)
+    floors = table_of("share of rounds completed", "floor", "target", *names)
+    for index, floor in enumerate(first.floors[:30]):
+        floors.add_row(
+            floor.name,
+            f"{floor.target_rate:.2f}",
+            *(f"{summary.floors[index].completed_rate:.2f}" for summary in summaries),
+        )
+    print_table(floors)
+    if len(first.floors) > 30:
+        OUT.print(f"and {len(first.floors) - 30} more floors")
+
+
+def _solve_time(run: "AnyRun") -> float | None:
+    """Median time to decide [s], because the first round may compile; None without a round."""
+    return median(timing.solve_s for timing in run.timings) if run.timings else None
+
+
+def _learning_rows(runs: "Sequence[TrainedRun]") -> dict[str, list[str]]:
+    """Rows about the models: the last one, and the best one of all evaluations."""
+    best = [done.best for done in runs]
+    return {
+        "last accuracy": [f"{done.accuracy:.2%}" for done in runs],
+        "best accuracy": [f"{accuracy:.2%}" for accuracy, _ in best],
+        "best after rounds": [str(rounds) for _, rounds in best],
+        "last test loss": [f"{done.loss:.4f}" for done in runs],
+    }
+
+
+def _short(summary: RunSummary) -> str:
+    return summary.policy.removesuffix(",solver=exact")
+
+
+def _print_bounds(summaries: Sequence[RunSummary], runs: "Sequence[TrainedRun]") -> None:
+    """The theorems beside what runs measured, then a line for each note; statements without a number are left out."""
+    several = len(runs) > 1
+    who = ("policy",) if several else ()
+    table = table_of("theory", *who, "", "what", "measured", "bound", left=len(who) + 2)
+    notes = []
+    for summary, done in zip(summaries, runs, strict=True):
+        name = (_short(summary),) if several else ()
+        for entry in done.bounds:
+            if entry.measured is None and entry.bound is None:
+                continue
+            measured = "" if entry.measured is None else f"{entry.measured:.4g}"
+            bound = "none" if entry.bound is None else f"{entry.bound:.4g}"
+            table.add_row(*name, entry.theorem, entry.what, measured, bound)
+            if entry.note:
+                notes.append(": ".join([*name, entry.theorem, entry.note]))
+    if table.row_count:
+        print_table(table)
+    for note in notes:
+        OUT.print(note)
+    if notes:
+        OUT.print()
+
+
+def print_evaluation(evaluation: "Evaluation") -> None:
+    """Accuracy and confusion matrix."""
+    OUT.print(
+        f"{evaluation['run']}, after {evaluation['rounds']} rounds: accuracy {evaluation['accuracy']:.2%} on "
+        f"{evaluation['samples']:,} samples, loss {evaluation['loss']:.4f}",
+        style="bold",
+    )
+    if not evaluation["same_data"]:
+        OUT.print(f"The data ({evaluation['data']}) is not what the run was trained on.", style="yellow")
+    classes = len(evaluation["confusion"])
+    if classes <= 20:
+        title = "confusion matrix: rows are true classes, columns predicted ones"
+        table = table_of(title, "", *map(str, range(classes)), "right")
+        for label, row in enumerate(evaluation["confusion"]):
+            cells = [str(count) if count else "." for count in row]
+            table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")
+        print_table(table)
+    if evaluation["exported"]:
+        OUT.print(f"model: {evaluation['exported']}")
+
+
+def as_json(run: "AnyRun") -> dict[str, object]:
+    """A run's summary with units in its keys."""
+    entry: dict[str, object] = asdict(summarise(run.records))
+    for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
+        entry[f"{key}_{unit}"] = entry.pop(key)
+    entry["time_per_round_s"] = _solve_time(run)
+    entry["folder"] = str(run.folder)
+    if not isinstance(run, Run):
+        entry |= {"accuracy": run.accuracy, "loss": run.loss, "resumed_at": run.resumed, "data": run.holding.origin}
+        entry["best_accuracy"], entry["best_accuracy_rounds"] = run.best
+        entry["bounds"] = [asdict(bound) for bound in run.bounds]
+    return entry

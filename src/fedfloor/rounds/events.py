@@ -1,0 +1,27 @@
+"""What a run reports while it is going, for whoever shows its progress."""
+
+__all__ = ["Event", "Tell", "silent"]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fedfloor.rounds.record import RoundRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step of a run; an empty event says that the step before it has ended."""
+
+    reading: str | None = None  #: name of the data set that is being read
+    resumed: int | None = None  #: rounds that were already done; 0 if there was no checkpoint to resume from
+    estimating: bool = False  #: participation rates are being estimated
+    training: tuple[str, ...] = ()  #: floors that have begun to train
+    record: RoundRecord | None = None  #: a round that has ended
+
+
+Tell: TypeAlias = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Report nothing."""

@@ -1,0 +1,1 @@
+"""What happens after every round, one file each."""

@@ -1,0 +1,20 @@
+"""When a run ends before its last round."""
+
+__all__ = ["Until"]
+
+from dataclasses import dataclass
+
+from fedfloor.rounds.record import RoundRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Conditions of which one is enough; None switches a condition off."""
+
+    accuracy: float | None = None  #: an evaluation reaches it
+    clock: float | None = None  #: [s] simulated time has passed
+
+    def reached(self, record: RoundRecord) -> bool:
+        """Whether the run ends with this round."""
+        accurate = self.accuracy is not None and record.accuracy is not None and record.accuracy >= self.accuracy
+        return accurate or (self.clock is not None and record.clock >= self.clock)

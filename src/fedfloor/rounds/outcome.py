@@ -1,0 +1,37 @@
+"""What came of a round, as arrays."""
+
+__all__ = ["Outcome", "Seconds"]
+
+from dataclasses import dataclass, field
+
+from fedfloor.arrays import Bools, Floats
+from fedfloor.scheduling.state import Allocation
+from fedfloor.scheduling.usage import FloorUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Wall-clock time [s] that a plant spent on a round; None for what it did not do."""
+
+    estimate: float | None = None  #: of the participation rates
+    train: float | None = None
+    evaluate: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What came of a decision."""
+
+    usage: FloorUsage  #: what the round asked for; what never happened is 0
+    allocation: Allocation  #: how the floors took part
+    completed: Bools  #: (M,) the floor's model was averaged
+    failure: tuple[str | None, ...]  #: (M,) `energy`, `memory`, `lost`, or None
+    delay: Floats  #: (M,) [s] how long the round waited for the floor
+    gateway_energy: Floats  #: (M,) [J] spent
+    device_energy: Floats  #: (N,) [J] spent
+    loss: Floats  #: (M,) [1] training loss; nan without training
+    accuracy: float | None = None  #: of the global model, on rounds that evaluate
+    test_loss: float | None = None
+    divergence_bound: Floats | None = None  #: (M,) Theorem 1, nan where unknown; None for plants that do not train
+    divergence: Floats | None = None  #: (M,) measured, nan where it was not; None for plants that do not train
+    seconds: Seconds = field(default_factory=Seconds)

@@ -1,0 +1,408 @@
+"""One round as it is logged: the only place that spells the keys of `rounds.jsonl` and `timings.jsonl`.
+
+The names of the fields are the keys, in the order in which they are written. Units are SI and part of the name.
+"""
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "DeviceRecord",
+    "GatewayRecord",
+    "Grain",
+    "RoundRecord",
+    "TimingRecord",
+    "WeatherRecord",
+    "columns_of",
+    "json_line",
+    "misplaced",
+    "parse_record",
+    "parse_timing",
+    "problem_of",
+    "record_of",
+]
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from statistics import fmean
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
+
+from fedfloor.arrays import Floats
+from fedfloor.errors import RunLogError
+from fedfloor.rounds.outcome import Outcome, Seconds
+from fedfloor.scenario.resolved import Scenario
+from fedfloor.scheduling.state import IDLE, Decision, RoundState
+from fedfloor.weather.draws import Weather
+
+
+class Absent(Enum):
+    """Stands for a key that is not written, where null is a value of its own."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[float, Field(allow_inf_nan=False, ge=0.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Whole = Annotated[int, Field(ge=0)]
+Words = Annotated[str, Field(min_length=1)]
+Measured: TypeAlias = Amount | Literal[Absent.ABSENT] | None  #: null: not measured in this round; absent: never
+Grain = Literal["round", "gateway", "device"]
+Kind = TypeVar("Kind")
+
+_LOGGED = ConfigDict(extra="ignore")  # later versions may log more
+
+
+@with_config(_LOGGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord:
+    """One device of a floor that was selected."""
+
+    name: str
+    cut: Whole
+    gateway_frequency_hz: Amount | None = None
+    energy_j: Amount
+    energy_budget_j: Amount | None = None  #: null without limits
+    memory_bytes: Amount | None = None
+
+
+@with_config(_LOGGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayRecord:
+    """One floor in a round; null stands for what does not apply, and for a time without end."""
+
+    name: str
+    selected: bool
+    channel: int | None = None
+    completed: bool
+    failure: Words | None
+    delay_s: Amount | None
+    download_s: Amount | None = None
+    train_s: Amount | None = None
+    upload_s: Amount | None = None
+    power_w: Amount | None = None
+    energy_j: Amount
+    energy_budget_j: Amount | None = None  #: null without limits
+    queue: Amount
+    target_rate: Amount
+    loss: Finite | None
+    divergence_bound: Measured = ABSENT  #: Theorem 1
+    divergence: Measured = ABSENT
+    devices: tuple[DeviceRecord, ...] = ()  #: not written for a floor that was not selected
+
+    @property
+    def floor_energy(self) -> float:
+        """Energy [J] of the gateway and its devices."""
+        return self.energy_j + sum(device.energy_j for device in self.devices)
+
+
+@with_config(_LOGGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeatherRecord:
+    """The weather of a round, by floor and channel, by floor, or by device; an endless energy is null."""
+
+    uplink_gain: tuple[tuple[Amount, ...], ...]
+    downlink_gain: tuple[tuple[Amount, ...], ...]
+    uplink_interference_w: tuple[tuple[Amount, ...], ...]
+    downlink_interference_w: tuple[tuple[Amount, ...], ...]
+    gateway_energy_j: tuple[Amount | None, ...]
+    device_energy_j: tuple[Amount | None, ...]
+
+    @property
+    def weather(self) -> Weather:
+        """The same as arrays."""
+        return Weather(
+            uplink_gain=np.array(self.uplink_gain, float),
+            downlink_gain=np.array(self.downlink_gain, float),
+            uplink_interference=np.array(self.uplink_interference_w, float),
+            downlink_interference=np.array(self.downlink_interference_w, float),
+            gateway_energy=_endless(self.gateway_energy_j),
+            device_energy=_endless(self.device_energy_j),
+        )
+
+
+@with_config(_LOGGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRecord:
+    """One round; free of wall-clock times, so that equal runs leave equal logs."""
+
+    round: Whole
+    policy: Words
+    delay_s: Amount | None  #: null: without end
+    clock_s: Amount | None  #: simulated time at the end of the round
+    accuracy: Share | None  #: null in rounds without an evaluation
+    loss: Finite | None
+    gateways: tuple[GatewayRecord, ...]
+    weather: WeatherRecord | None = None  #: written only if the plant cannot draw it again
+
+    @property
+    def delay(self) -> float:
+        """Delay of the round [s]; inf without end."""
+        return math.inf if self.delay_s is None else self.delay_s
+
+    @property
+    def clock(self) -> float:
+        """Simulated time [s] at the end of the round; inf without end."""
+        return math.inf if self.clock_s is None else self.clock_s
+
+    @property
+    def training_loss(self) -> float | None:
+        """Mean training loss of the floors that completed the round, each with the same weight; None without any."""
+        losses = [floor.loss for floor in self.gateways if floor.completed and floor.loss is not None]
+        return fmean(losses) if losses else None
+
+
+@with_config(_LOGGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingRecord:
+    """Wall-clock times [s] of one round."""
+
+    round: Whole
+    solve_s: Amount
+    estimate_s: Amount | None
+    train_s: Amount | None
+    evaluate_s: Amount | None
+
+    @classmethod
+    def of(cls, index: int, solve_s: float, seconds: Seconds) -> "TimingRecord":
+        """The times of a round: of the decision, and of what the plant did."""
+        return cls(
+            round=index,
+            solve_s=solve_s,
+            estimate_s=seconds.estimate,
+            train_s=seconds.train,
+            evaluate_s=seconds.evaluate,
+        )
+
+
+def record_of(
+    state: RoundState,
+    decision: Decision,
+    outcome: Outcome,
+    *,
+    policy: str,
+    delay: float,
+    clock: float,
+    with_weather: bool = False,
+) -> RoundRecord:
+    """The record of a round; delay [s] is that of the whole round, clock [s] the simulated time at its end."""
+    first = np.searchsorted(state.plant.devices.floor, np.arange(state.plant.gateways.count + 1)).tolist()
+    return RoundRecord(
+        round=state.index,
+        policy=policy,
+        delay_s=_number(delay),
+        clock_s=_number(clock),
+        accuracy=outcome.accuracy,
+        loss=outcome.test_loss,
+        gateways=tuple(
+            _gateway(state, decision, outcome, m, range(begin, end))
+            for m, (begin, end) in enumerate(itertools.pairwise(first))
+        ),
+        weather=_weather(state.weather) if with_weather else None,
+    )
+
+
+def _gateway(state: RoundState, decision: Decision, outcome: Outcome, m: int, devices: range) -> GatewayRecord:
+    usage, selected = outcome.usage, bool(decision.channel[m] != IDLE)
+    return GatewayRecord(
+        name=state.plant.gateways.names[m],
+        selected=selected,
+        channel=int(decision.channel[m]) if selected else None,
+        completed=bool(outcome.completed[m]),
+        failure=outcome.failure[m],
+        delay_s=_number(outcome.delay[m]),
+        download_s=_number(usage.download[m]),
+        train_s=_number(usage.training[m]),
+        upload_s=_number(usage.upload[m]),
+        power_w=_number(outcome.allocation.power[m]) if selected else None,
+        energy_j=float(outcome.gateway_energy[m]),
+        energy_budget_j=_number(state.weather.gateway_energy[m]),
+        queue=float(state.queue[m]),
+        target_rate=float(state.target_rate[m]),
+        loss=_number(outcome.loss[m]),
+        divergence_bound=_measured(outcome.divergence_bound, m),
+        divergence=_measured(outcome.divergence, m),
+        devices=tuple(_device(state, outcome, n) for n in devices) if selected else (),
+    )
+
+
+def _device(state: RoundState, outcome: Outcome, n: int) -> DeviceRecord:
+    return DeviceRecord(
+        name=state.plant.devices.names[n],
+        cut=int(outcome.allocation.cut[n]),
+        gateway_frequency_hz=_number(outcome.allocation.frequency[n]),
+        energy_j=float(outcome.device_energy[n]),
+        energy_budget_j=_number(state.weather.device_energy[n]),
+        memory_bytes=_number(outcome.usage.device_bytes[n]),
+    )
+
+
+def _weather(weather: Weather) -> WeatherRecord:
+    return WeatherRecord(
+        uplink_gain=_rows(weather.uplink_gain),
+        downlink_gain=_rows(weather.downlink_gain),
+        uplink_interference_w=_rows(weather.uplink_interference),
+        downlink_interference_w=_rows(weather.downlink_interference),
+        gateway_energy_j=tuple(map(_number, weather.gateway_energy)),
+        device_energy_j=tuple(map(_number, weather.device_energy)),
+    )
+
+
+def _rows(values: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, values.tolist()))
+
+
+def _number(value: float) -> float | None:
+    """The number, or None for inf and nan, which JSON does not know."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _measured(values: Floats | None, m: int) -> Measured:
+    return ABSENT if values is None else _number(values[m])
+
+
+def _endless(values: Sequence[float | None]) -> Floats:
+    return np.array([math.inf if value is None else value for value in values])
+
+
+def json_line(record: RoundRecord | TimingRecord) -> str:
+    """The record as one line of its log."""
+    return json.dumps(_written(record), allow_nan=False)
+
+
+_KEYS = {
+    kind: tuple(entry.name for entry in fields(kind))
+    for kind in (RoundRecord, GatewayRecord, DeviceRecord, TimingRecord, WeatherRecord)
+}
+
+
+def _written(value: Any) -> JsonValue:
+    """A record as JSON holds it; what was left out and what is absent has no key."""
+    if isinstance(value, tuple):
+        return [_written(part) for part in value]
+    if isinstance(value, RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | WeatherRecord):
+        pairs = ((key, getattr(value, key)) for key in _KEYS[type(value)])
+        return {key: _written(part) for key, part in pairs if not _left_out(key, part)}
+    plain: JsonValue = value
+    return plain
+
+
+def _left_out(key: str, value: object) -> bool:
+    return value is ABSENT or (key == "devices" and value == ()) or (key == "weather" and value is None)
+
+
+def parse_record(line: str | bytes) -> RoundRecord:
+    """One line of `rounds.jsonl`; a ValueError says what is wrong with it."""
+    return _parsed(_ROUNDS, line)
+
+
+def parse_timing(line: str | bytes) -> TimingRecord:
+    """One line of `timings.jsonl`; a ValueError says what is wrong with it."""
+    return _parsed(_TIMINGS, line)
+
+
+_ROUNDS, _TIMINGS = TypeAdapter(RoundRecord), TypeAdapter(TimingRecord)
+
+
+def _parsed(adapter: TypeAdapter[Kind], line: str | bytes) -> Kind:
+    try:
+        return adapter.validate_json(line, strict=True)
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+
+
+def problem_of(error: ValidationError) -> str:
+    """The first problem of data that was read from JSON: its path, what it must be and what it is."""
+    first = error.errors(include_url=False)[0]
+    path = ""
+    for step in first["loc"]:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+    if first["type"] == "missing":
+        return f"has no '{path}'"
+    context: Mapping[str, object] = first.get("ctx", {})
+    must = {
+        "bool_type": "be true or false",
+        "int_type": "be a whole number",
+        "float_type": "be a number",
+        "string_type": "be a text",
+        "tuple_type": "be a list",
+        "list_type": "be a list",
+        "dataclass_type": "be a table",
+        "model_type": "be a table",
+        "string_too_short": "not be empty",
+        "too_short": "not be empty",
+        "finite_number": "be finite",
+        "greater_than_equal": f"be >= {context.get('ge')}",
+        "less_than_equal": f"be <= {context.get('le')}",
+    }.get(first["type"])
+    problem = f"{f'must {must}' if must else first['msg']}, got {first['input']!r:.60}"
+    return f"{path}: {problem}" if path else problem
+
+
+def misplaced(record: RoundRecord, index: int, before: float, scenario: Scenario) -> str:
+    """What is wrong with a record as round `index` of a scenario, `before` [s] the clock of the round before it.
+
+    Returns an empty text if the record is where it belongs.
+    """
+    if record.round != index:
+        return f"round: must be {index}, because rounds are logged one after the other, got {record.round}"
+    if record.clock < before:
+        return f"clock_s: must be >= {before:g}, the clock of the round before, got {record.clock:g}"
+    if [gateway.name for gateway in record.gateways] != [floor.name for floor in scenario.floors]:
+        return f"gateways: must be the {len(scenario.floors)} floors of the scenario, got {len(record.gateways)}"
+    for m, (gateway, floor) in enumerate(zip(record.gateways, scenario.floors, strict=True)):
+        if not gateway.devices and not gateway.selected:
+            continue
+        names = [device.name for device in floor.devices]
+        if [device.name for device in gateway.devices] != names:
+            return f"gateways[{m}].devices: must be the {len(names)} devices of the floor, got {len(gateway.devices)}"
+        deepest = max(device.cut for device in gateway.devices)
+        if deepest > len(scenario.layers):
+            return f"gateways[{m}].devices: cut: must be <= {len(scenario.layers)}, the number of layers, got {deepest}"
+    return ""
+
+
+def columns_of(records: Iterable[RoundRecord], per: Grain = "round") -> dict[str, list[Any]]:
+    """Records as columns of equal length: one row per round, per round and gateway, or per device as well."""
+    if per not in get_args(Grain):
+        raise RunLogError(f"read: per must be one of {', '.join(get_args(Grain))}, got '{per}'")
+    make_rows = {"round": _round_rows, "gateway": _gateway_rows, "device": _device_rows}[per]
+    rows = [row for record in records for row in make_rows(record)]
+    keys = list(rows[0]) if rows else []
+    return {key: [row[key] for row in rows] for key in keys}
+
+
+def _round_rows(record: RoundRecord) -> Iterator[dict[str, object]]:
+    yield {
+        **_without(record, "gateways", "weather"),
+        "selected": sum(gateway.selected for gateway in record.gateways),
+        "completed": sum(gateway.completed for gateway in record.gateways),
+        "energy_j": sum(gateway.floor_energy for gateway in record.gateways),
+        "training_loss": record.training_loss,
+    }
+
+
+def _gateway_rows(record: RoundRecord) -> Iterator[dict[str, object]]:
+    head = {"round": record.round, "policy": record.policy}
+    for gateway in record.gateways:
+        yield {**head, "gateway": gateway.name, **_without(gateway, "name", "devices")}
+
+
+def _device_rows(record: RoundRecord) -> Iterator[dict[str, object]]:
+    head = {"round": record.round, "policy": record.policy}
+    for gateway in record.gateways:
+        for device in gateway.devices:
+            yield {**head, "gateway": gateway.name, "device": device.name, **_without(device, "name")}
+
+
+def _without(record: RoundRecord | GatewayRecord | DeviceRecord, *keys: str) -> dict[str, object]:
+    pairs = ((key, getattr(record, key)) for key in _KEYS[type(record)] if key not in keys)
+    return {key: value for key, value in pairs if value is not ABSENT}

@@ -1,0 +1,61 @@
+"""`fedfloor evaluate`: the model of a run's last checkpoint on its test set."""
+
+__all__ = ["Evaluation", "evaluate_run"]
+
+from pathlib import Path
+from typing import TypedDict
+
+from fedfloor.errors import RunLogError
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint
+from fedfloor.rounds.plants.learning import LearningPlant
+from fedfloor.runs.export import export_model, facts_of, refuse_export
+from fedfloor.runs.folder import refuse_collection, scenario_of
+from fedfloor.runs.train import fingerprint, job_of, scaled_as
+from fedfloor.training.data.holding import gather
+from fedfloor.training.work import undisturbed
+from fedfloor.workers.engine import engine_for
+
+
+class Evaluation(TypedDict):
+    """A run's last checkpoint on its test set, as `fedfloor evaluate --format json` prints it."""
+
+    run: str
+    rounds: int  #: of the checkpoint
+    data: str  #: where the data comes from
+    same_data: bool  #: whether it is the data that the run was trained on
+    samples: int
+    accuracy: float
+    loss: float  #: mean
+    confusion: list[list[int]]  #: (C, C) true, predicted
+    exported: str | None
+
+
+@undisturbed()
+def evaluate_run(run: Path, *, data_dir: Path | None = None, export: Path | None = None) -> Evaluation:
+    """Test the model of a run's last checkpoint, with inputs scaled as in training; write it to a file if asked."""
+    if export is not None:
+        refuse_export(export, run)
+    refuse_collection(run)
+    checkpoint = load_checkpoint(run)
+    if checkpoint is None:
+        raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
+    holding = gather(scenario_of(run), data_dir)
+    samples = scaled_as(holding.samples, checkpoint)
+    with engine_for(job_of(holding.scenario, "cpu"), samples, 1) as engine:
+        plant = LearningPlant(holding.scenario, engine)
+        checkpoint.restore(plant)
+        confusion, loss = plant.evaluate()
+    if export is not None:
+        facts = facts_of(holding.scenario.model, samples.mean, samples.deviation)
+        export_model(export, checkpoint.state.weights, facts)
+    return {
+        "run": str(run),
+        "rounds": checkpoint.round,
+        "data": holding.origin,
+        "same_data": checkpoint.data == fingerprint(holding.samples),
+        "samples": int(confusion.sum()),
+        "accuracy": float(confusion.trace() / confusion.sum()),
+        "loss": loss,
+        "confusion": confusion.tolist(),
+        "exported": None if export is None else str(export),
+    }

@@ -1,0 +1,142 @@
+"""Options of a run that the scenario does not hold: one list for the command line, Python and the trainer.
+
+Every option is declared once, with its limits and its help. `RunArguments` and `CompareArguments` repeat the names for
+type checkers, because Python has no way to derive them.
+"""
+
+__all__ = ["CompareArguments", "CompareOptions", "Option", "RunArguments", "RunOptions", "declared_options"]
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Literal, TypedDict, get_args, get_origin, get_type_hints
+
+from fedfloor.errors import ScenarioError
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How an option is written and explained on the command line, and between which limits it lies."""
+
+    help: str
+    metavar: str | None = None
+    flag: str | None = None  #: if it is not the field's name
+    least: float | None = None
+    most: float | None = None
+
+
+_DATA_DIR = Option("Where data sets lie; default FEDFLOOR_DATA, or the user's data folder.", metavar="DIR")
+_ENGINE = Option("Processes of this machine, or Ray, which needs the extra 'ray'. The result is the same.")
+_RAY_ADDRESS = Option(
+    "A Ray cluster that is already running; if left out, a cluster of this machine.", metavar="HOST:PORT"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of `fedfloor run`."""
+
+    resume: Annotated[bool, Option("Resume from the last checkpoint of the run folder.")] = False
+    until_accuracy: Annotated[
+        float | None, Option("End when an evaluation reaches this accuracy.", metavar="A", least=0, most=1)
+    ] = None
+    until_clock: Annotated[
+        float | None, Option("End when so much simulated time has passed.", metavar="SECONDS", least=0)
+    ] = None
+    workers: Annotated[
+        int | None,
+        Option("Training processes; one per core if left out. The result is the same.", least=1, most=256),
+    ] = None
+    device: Annotated[Literal["cpu", "cuda", "mps"], Option("Where tensors live.")] = "cpu"
+    engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
+    ray_address: Annotated[str | None, _RAY_ADDRESS] = None
+    data_dir: Annotated[Path | None, _DATA_DIR] = None
+    loggers: Annotated[
+        tuple[str, ...],
+        Option(
+            "Also show every round in tensorboard or mlflow; repeatable. Each needs the extra of its name.",
+            metavar="NAME",
+            flag="logger",
+        ),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """Options of `fedfloor compare`."""
+
+    seeds: Annotated[int, Option("Runs of each policy, from --seed upwards.", least=1, most=1000)] = 3
+    engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
+    ray_address: Annotated[str | None, _RAY_ADDRESS] = None
+    workers: Annotated[int | None, Option("Runs at the same time; one per core if left out.", least=1, most=4096)] = (
+        None
+    )
+    data_dir: Annotated[Path | None, _DATA_DIR] = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+class RunArguments(TypedDict, total=False):
+    """The options of a run as keyword arguments; see `RunOptions`."""
+
+    resume: bool
+    until_accuracy: float | None
+    until_clock: float | None
+    workers: int | None
+    device: str
+    engine: str
+    ray_address: str | None
+    data_dir: str | Path | None
+    loggers: Sequence[str]
+
+
+class CompareArguments(TypedDict, total=False):
+    """The options of a comparison as keyword arguments, but for `seeds`; see `CompareOptions`."""
+
+    engine: str
+    ray_address: str | None
+    workers: int | None
+    data_dir: str | Path | None
+
+
+def declared_options(kind: type[object]) -> Iterator[tuple[str, object, Option]]:
+    """Name, type and declaration of every option of a class of options."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        plain, option = get_args(hint)
+        yield name, plain, option
+
+
+def _check(options: RunOptions | CompareOptions) -> None:
+    """Bring paths and lists into their form, then refuse values outside their limits."""
+    if options.data_dir is not None:
+        object.__setattr__(options, "data_dir", Path(options.data_dir))
+    if isinstance(options, RunOptions):
+        object.__setattr__(options, "loggers", tuple(options.loggers))
+    for name, kind, option in declared_options(type(options)):
+        value = getattr(options, name)
+        if get_origin(kind) is Literal and value not in get_args(kind):
+            raise ScenarioError(f"{name}: must be {' or '.join(get_args(kind))}, got '{value}'")
+        if value is None or (option.least is None and option.most is None):
+            continue
+        whole = kind is int or int in get_args(kind)
+        least, most = option.least or 0.0, math.inf if option.most is None else option.most
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int if whole else int | float)
+            or not least <= value <= most
+        ):
+            number = "whole number" if whole else "number"
+            limits = f"from {least:g} to {most:g}" if most < math.inf else f">= {least:g}"
+            raise ScenarioError(f"{name}: must be a {number} {limits}, got {value}")
+    if options.ray_address is not None and options.engine != "ray":
+        problem = f"ray_address: goes with engine ray, got '{options.ray_address}'"
+        raise ScenarioError(f"{problem}. Name the engine, or leave the address out")
+
+
+assert {entry.name for entry in fields(RunOptions)} == set(RunArguments.__annotations__)
+assert {entry.name for entry in fields(CompareOptions)} == {"seeds", *CompareArguments.__annotations__}

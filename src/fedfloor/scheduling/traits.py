@@ -1,0 +1,62 @@
+"""What a policy may tell about itself beside deciding; a policy that tells nothing has the defaults.
+
+needs_training      True for a policy that decides by training losses, which a simulation does not have
+tradeoff            V of a policy that weighs delay against participation; None for others
+is_optimal          True if every decision minimises the objective of the round, which Theorem 2 assumes
+solution(state)     the decision with its objective, the proven gap and the reasons why floors are left out
+first_delay()       what takes long before the first decision, as a sentence; empty if nothing does
+tradeoff_setting    name of the setting that holds V
+solver_setting      name of the setting that chooses between solvers
+"""
+
+__all__ = ["PolicyKind", "first_delay", "is_optimal", "kind_of", "needs_training", "solution_of", "tradeoff_of"]
+
+from dataclasses import dataclass
+
+from fedfloor.scheduling.solver.solution import Solution
+from fedfloor.scheduling.state import RoundState, Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyKind:
+    """What the class of a policy tells, before it is made."""
+
+    tradeoff_setting: str | None = None
+    solver_setting: str | None = None
+
+
+def kind_of(policy_class: type[object]) -> PolicyKind:
+    """What a policy's class tells."""
+    return PolicyKind(
+        getattr(policy_class, "tradeoff_setting", None),
+        getattr(policy_class, "solver_setting", None),
+    )
+
+
+def needs_training(policy: Scheduler) -> bool:
+    """Whether the policy decides by training losses."""
+    return bool(getattr(policy, "needs_training", False))
+
+
+def tradeoff_of(policy: Scheduler) -> float | None:
+    """V of the policy; None if it does not weigh delay against participation."""
+    tradeoff = getattr(policy, "tradeoff", None)
+    return None if tradeoff is None else float(tradeoff)
+
+
+def is_optimal(policy: Scheduler) -> bool:
+    """Whether every decision of the policy minimises the objective of the round."""
+    return bool(getattr(policy, "is_optimal", False))
+
+
+def solution_of(policy: Scheduler, state: RoundState) -> Solution | None:
+    """The decision with what is proven about it; None if the policy only decides."""
+    solve = getattr(policy, "solution", None)
+    solution = solve(state) if callable(solve) else None
+    return solution if isinstance(solution, Solution) else None
+
+
+def first_delay(policy: Scheduler) -> str:
+    """What takes long before the first decision; empty if nothing does."""
+    explain = getattr(policy, "first_delay", None)
+    return str(explain()) if callable(explain) else ""
