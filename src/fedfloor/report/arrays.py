@@ -1,4 +1,4 @@
-"""Run logs as arrays: every log is read once, whatever is shown of it. Unknown is nan, endless is inf."""
+"""Run logs as arrays, laid out once for all figures and tables. Unknown is nan, endless is inf."""
 
 __all__ = ["RunArrays", "SeriesArrays", "lay_out", "lay_out_run"]
 
@@ -20,7 +20,7 @@ class RunArrays:
 
     run: ReadRun
     plant: Plant
-    rounds: Ints  #: (T,) from 1: how many had been run
+    rounds: Ints  #: (T,) from 1: how many rounds had been run
     delay: Floats  #: (T,) [s]
     clock: Floats  #: (T,) [s] simulated time at the end of the round
     accuracy: Floats  #: (T,) [1] nan where the model was not tested

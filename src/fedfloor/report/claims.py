@@ -1,4 +1,4 @@
-"""What the paper claims of its experiment, as data, beside what our runs of it show.
+"""What the paper claims about its experiment, as data, beside what our runs of it show.
 
 Rounds to convergence are the first round whose mean over five evaluations reaches 95 % of round robin's final accuracy;
 gains of accuracy are percentage points; a claim holds when ours has the same sign and the paired 95 % interval over
@@ -19,7 +19,7 @@ from fedfloor.errors import FedfloorError
 from fedfloor.report.arrays import SeriesArrays, lay_out_run
 from fedfloor.report.cells import Table, change
 from fedfloor.report.measures import rates
-from fedfloor.report.policies import spec_of
+from fedfloor.report.policies import solver_of, spec_of, tradeoff_of
 from fedfloor.report.reading import Collection, ReadRun, Series
 from fedfloor.report.statistics import AVERAGED, Interval, final_accuracy, interval, matched, rounds_to_reach
 from fedfloor.runs.folder import flat
@@ -34,20 +34,20 @@ _BASELINES = ("random", "round_robin", "loss_driven", "delay_driven")
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why a seed gives no figure."""
+    """Why a seed gives no value."""
 
     reason: str
-    run: bool = True  #: False: what is asked for was not part of the run
-    against: bool = False  #: whether the claim fails by it, as when a level is never reached
+    run: bool = True  #: False: what the claim needs was not part of the run
+    against: bool = False  #: whether the claim fails because of it, as when a level is never reached
 
 
-#: one seed's runs, in the order of the claim's policies and cut to the same rounds -> the figure, or why there is none
+#: one seed's runs, in the order of the claim's policies and cut to the same rounds -> the value, or why there is none
 Measure = Callable[..., float | Unknown]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One sentence of the paper that runs can bear out."""
+    """One sentence of the paper that runs can confirm."""
 
     text: str
     figure: str  #: of the paper
@@ -55,7 +55,7 @@ class Claim:
     scenario: str  #: preset that repeats the experiment
     policies: tuple[str, ...]  #: that have to be run; a ddsra with its V
     printed: str  #: what the paper says
-    sign: int  #: of the figure if the claim is true
+    sign: int  #: of the value if the claim is true
     measure: Measure
     unit: str = ""
     digits: int = 1
@@ -78,7 +78,7 @@ def _more_accuracy(ours: ReadRun, other: ReadRun) -> float | Unknown:
 
 
 def _percent_more_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | None = None) -> float | Unknown:
-    """Percent more rounds until convergence, negative if fewer; a level that is never reached gives no figure."""
+    """Percent more rounds until convergence, negative if fewer; Unknown if a level is never reached."""
     last = final_accuracy(other if round_robin is None else round_robin)
     if last is None:
         return Unknown("not trained", run=False)
@@ -196,7 +196,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def claims(collection: Collection) -> Table | None:
-    """The paper's claims beside these runs; None where they are not of the paper's scenarios."""
+    """The paper's claims beside these runs; None if the runs are not of the paper's scenarios."""
     made = [claim for claim in CLAIMS if claim.scenario == collection.name]
     if not made:
         return None
@@ -204,7 +204,7 @@ def claims(collection: Collection) -> Table | None:
     rows = tuple(row for claim in made for row in _rows(claim, collection.series))
     note = (
         "Ours: mean [paired 95 % t-interval over seeds], on the rounds that all compared runs have. Holds: same sign "
-        "as the paper's, and the interval excludes 0; a level that is never reached gives no figure and does not count "
+        "as the paper's, and the interval excludes 0; a level that is never reached gives no value and does not count "
         "as a gain. Converged: the mean of five evaluations reaches 95 % of round robin's final accuracy (the table "
         "against a series shows the last evaluation too). The paper does not say "
         "whether its gains of accuracy are points or ratios; ours are points. Where ddsra is not slower than delay "
@@ -215,7 +215,7 @@ def claims(collection: Collection) -> Table | None:
 
 
 def _rows(claim: Claim, series: Sequence[Series]) -> list[tuple[str, ...]]:
-    """One row for every solver of ddsra that was run, as the paper's may behave unlike the exact one."""
+    """One row for every solver that was run, because the paper's may behave unlike the exact one."""
     head = (claim.text, f"{claim.figure} ({claim.source})", claim.printed)
     found = _candidates(claim, series)
     if not found:
@@ -226,7 +226,7 @@ def _rows(claim: Claim, series: Sequence[Series]) -> list[tuple[str, ...]]:
 
 
 def _candidates(claim: Claim, series: Sequence[Series]) -> list[tuple[Series, ...]]:
-    """Series that stand for the claim's policies, all of one variant: the first that has them, for each solver."""
+    """Series for the claim's policies, all of one variant: for each solver the first variant that has them all."""
     fitting = [part for part in series if claim.limits in (None, part.runs[0].scenario.limits)]
     if not claim.policies:
         seen: Iterator[tuple[Series, ...]] = (
@@ -234,7 +234,7 @@ def _candidates(claim: Claim, series: Sequence[Series]) -> list[tuple[Series, ..
         )
         return list(islice(seen, 1))
     found = []
-    for solver in ("exact", "paper") if any(name.startswith("ddsra") for name in claim.policies) else ("",):
+    for solver in ("exact", "paper") if any(tradeoff_of(name) is not None for name in claim.policies) else ("",):
         for variant in dict.fromkeys(part.runs[0].variant for part in fitting):
             alike = [part for part in fitting if part.runs[0].variant == variant]
             chosen = [next((part for part in alike if _is(part, name, solver)), None) for name in claim.policies]
@@ -246,19 +246,15 @@ def _candidates(claim: Claim, series: Sequence[Series]) -> list[tuple[Series, ..
 
 
 def _is(series: Series, policy: str, solver: str) -> bool:
-    ours, wanted = spec_of(series.runs[0].policy), spec_of(policy)
-    if ours is None or wanted is None:
+    ours = series.runs[0].policy
+    spec, claimed = spec_of(ours), spec_of(policy)
+    if spec is None or claimed is None or spec.name != claimed.name:
         return False
-    settings = dict(ours.settings)
-    if ours.name != "ddsra":
-        return ours.name == wanted.name
-    return (
-        wanted.name == "ddsra" and settings.get("v") == dict(wanted.settings)["v"] and settings.get("solver") == solver
-    )
+    return tradeoff_of(ours) == tradeoff_of(policy) and solver_of(ours) in (None, solver)
 
 
 def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]:
-    """Ours, over which seeds, of whom, and whether the claim holds."""
+    """Our value, its seeds, its policies, and whether the claim holds."""
     groups = matched(*chosen)
     values = [claim.measure(*runs) for runs in groups]
     known = [value for value in values if not isinstance(value, Unknown)]
@@ -270,7 +266,7 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
     seeds = ", ".join(map(str, shared))
     if all(not value.run for value in missing) and not known:
         return "", seeds, whom, f"not run: {missing[0].reason}"
-    if missing:  # the seeds that have a figure are the better ones: their mean would say too much
+    if missing:  # the seeds that have a value are the better ones, so their mean would claim too much
         reasons = "; ".join(dict.fromkeys(value.reason for value in missing))
         text = f"{reasons} ({len(missing)} of {len(values)} seeds)"
     else:
@@ -292,13 +288,13 @@ def _holds(claim: Claim, ours: Interval) -> str:
 
 
 def _departures(scenario: Scenario, most: int = 6) -> str:
-    """In what these runs are not the preset of their name, as a sentence."""
+    """How these runs differ from the preset of their name, as a sentence."""
     try:
         preset = build(expand(read(scenario.name, [f"seed={scenario.seed}"]), scenario.name), scenario.name)
     except FedfloorError:
         return ""
     apart = {"name", "policy", "floors", "layers", "limits", "participation"}  # a claim's row says which limits
-    ours, theirs = (flat(plant.model_dump(mode="json", exclude=apart)) for plant in (scenario, preset))
+    ours, theirs = (flat(one.model_dump(mode="json", exclude=apart)) for one in (scenario, preset))
     keys = [key for key in ours if ours[key] != theirs.get(key) and not key.startswith("training.checkpoint")]
     if not keys:
         return ""

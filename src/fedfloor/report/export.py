@@ -16,17 +16,17 @@ _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 
 
 def write_csv(collection: Collection, path: Path) -> None:
-    """One row per run and round; empty where a log has nothing, as an accuracy between evaluations."""
+    """Write one row per run and round; a cell is empty where the log has no value, as between evaluations."""
     if not path.parent.is_dir():
         raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file with --csv")
     if path.is_dir():
         raise RunLogError(f"{path}: is a folder. Name a file with --csv")
-    if path.suffix != ".csv":  # so that no file of a run or a report is ever written over
+    if path.suffix != ".csv":  # so that no file of a run or a report is ever overwritten
         raise RunLogError(f"{path}: must end in .csv. Name it {path.with_suffix('.csv').name}")
     if path.exists() and not path.is_file():
-        raise RunLogError(f"{path}: is a pipe or a device, no plain file. Name another file with --csv")
-    met = {cause for run in collection.runs for cause in run.summary.failures}
-    causes = [*_CAUSES, *sorted(met - set(_CAUSES))]
+        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file with --csv")
+    others = {cause for run in collection.runs for cause in run.summary.failures} - set(_CAUSES)
+    causes = [*_CAUSES, *sorted(others)]
 
     def write(part: Path) -> None:
         with part.open("w", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""How long policies take to an accuracy that all of them reach: what short rounds and good floors come to together."""
+"""How long policies take to reach an accuracy that all of them reach: short rounds and good floors together."""
 
 __all__ = ["reaching"]
 
@@ -10,9 +10,9 @@ _SHARE = 0.95  #: of the least final accuracy
 
 
 def reaching(collection: Collection) -> Table | None:
-    """Rounds and simulated time of every tested series to the level of each seed; None without two to compare.
+    """Rounds and simulated time that every tested series takes to the level of each seed; None without two series.
 
-    A seed counts once all of its runs have ended: the level is what they come to, and who still goes may rise.
+    A seed counts once all of its runs have ended, because the level rests on their final accuracies.
     """
     tested = [series for series in collection.series if any(run.accuracy[1] for run in series.runs)]
     if len(tested) < 2:
@@ -43,10 +43,10 @@ def reaching(collection: Collection) -> Table | None:
 
 
 def _first(run: ReadRun, level: float) -> int:
-    """The first round after which the averaged accuracy is there."""
-    found = rounds_to_reach(run, level, averaged(len(run.accuracy[1])))
-    assert found is not None, "the last mean is the final accuracy"
-    return found
+    """The first round after which the averaged accuracy reaches the level."""
+    rounds = rounds_to_reach(run, level, averaged(len(run.accuracy[1])))
+    assert rounds is not None, "the last mean is the final accuracy"
+    return rounds
 
 
 def _clock(run: ReadRun, rounds: int) -> float:
@@ -54,6 +54,6 @@ def _clock(run: ReadRun, rounds: int) -> float:
 
 
 def _from_to(levels: list[float]) -> str:
-    """Shares as percent, one or from the least to the greatest."""
+    """Shares as percent: one value, or the range from the lowest to the highest."""
     least, most = percentage(min(levels)), percentage(max(levels))
     return least if least == most else f"{least} to {most}"

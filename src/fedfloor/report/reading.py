@@ -1,4 +1,4 @@
-"""Runs as a report sees them: read from their folders, put side by side, with what is wrong about any of them."""
+"""Runs as a report sees them: read from their folders, put side by side, with the problems of any of them."""
 
 __all__ = ["Collection", "ReadRun", "Series", "collect"]
 
@@ -29,7 +29,7 @@ class ReadRun:
     folder: Path
     scenario: Scenario
     policy: str  #: with its settings, as logged
-    variant: str  #: scenario values in which it differs from the first run; empty for most
+    variant: str  #: scenario values in which it differs from the first run; empty for most runs
     records: tuple[RoundRecord, ...]  #: at least one
     summary: RunSummary
     holding: tuple[Held, ...] | None  #: who holds what; training runs have it
@@ -37,7 +37,7 @@ class ReadRun:
 
     @property
     def label(self) -> str:
-        """Whose line it is part of: the policy, and what else sets the run apart."""
+        """The name of its series: the policy, and what else sets the run apart."""
         return f"{self.policy} [{self.variant}]" if self.variant else self.policy
 
     @property
@@ -47,12 +47,12 @@ class ReadRun:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come: all rounds are there, or the run reached its end early, as with `--until`."""
+        """Whether no round will follow: all rounds are logged, or the run ended early, as with `--until-accuracy`."""
         return self.finished or self.bounds is not None
 
     @property
     def accuracy(self) -> tuple[list[int], list[float]]:
-        """Rounds (from 1, how many had been run) at which the model was tested, and the accuracy there."""
+        """After how many rounds the model was tested, and the accuracy in each test."""
         tested = [(record.round + 1, record.accuracy) for record in self.records if record.accuracy is not None]
         return [at for at, _ in tested], [value for _, value in tested]
 
@@ -67,11 +67,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collection:
-    """Runs of one scenario, and what could not be shown."""
+    """Runs of one scenario, and the problems met while reading them."""
 
     name: str  #: of the scenario
     series: tuple[Series, ...]  #: in the order their first runs were found
-    problems: tuple[str, ...]  #: why a folder is left out, or shown in part
+    problems: tuple[str, ...]  #: why a folder is left out, or shown without some of its files
     tradeoff: tuple[TradeoffPoint, ...]  #: as `fedfloor tradeoff --format json` prints it, where there is one
 
     @property
@@ -81,7 +81,7 @@ class Collection:
 
 
 def collect(paths: Sequence[Path]) -> Collection:
-    """Read run folders, or folders of them; a bad one is left out and told of, unless nothing is left."""
+    """Read run folders, or folders of them; a damaged one becomes a problem, unless no other is left."""
     read: list[tuple[ReadRun, Mapping[str, Any]]] = []
     problems: list[str] = []
     for folder in _folders(paths, problems):
@@ -95,50 +95,50 @@ def collect(paths: Sequence[Path]) -> Collection:
             problems.append(f"{folder}: {others}. Report on it by itself")
         else:
             read.append((run, table))
-    found = _told_apart(read, problems)
-    if not found:
+    runs = _told_apart(read, problems)
+    if not runs:
         raise RunLogError(problems[0] if problems else "no run folder is named. Name one that a run has written")
-    labels = dict.fromkeys(run.label for run in found)
+    labels = dict.fromkeys(run.label for run in runs)
     series = tuple(
-        Series(label, tuple(sorted((run for run in found if run.label == label), key=lambda run: run.scenario.seed)))
+        Series(label, tuple(sorted((run for run in runs if run.label == label), key=lambda run: run.scenario.seed)))
         for label in labels
     )
     tradeoffs = (_beside(tradeoff_from, path / TRADEOFF, problems) for path in paths)
     tradeoff = next((points for points in tradeoffs if points), ())
-    return Collection(found[0].scenario.name, series, tuple(problems), tradeoff)
+    return Collection(runs[0].scenario.name, series, tuple(problems), tradeoff)
 
 
 def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, Any]]], problems: list[str]) -> list[ReadRun]:
-    """The runs with what sets each apart from the first; of the same run in two folders one is left."""
-    found: dict[tuple[str, int], ReadRun] = {}
+    """The runs with what sets each apart from the first; a run that lies in two folders is kept once."""
+    distinct: dict[tuple[str, int], ReadRun] = {}
     names = variants([(run.scenario, table) for run, table in read])
     for (run, _), variant in zip(read, names, strict=True):
         named = replace(run, variant=variant)
         seed = run.scenario.seed
-        if (named.label, seed) in found:
+        if (named.label, seed) in distinct:
             problems.append(f"{run.folder}: repeats {named.label} with seed {seed}. One of them is shown")
         else:
-            found[named.label, seed] = named
-    return list(found.values())
+            distinct[named.label, seed] = named
+    return list(distinct.values())
 
 
 def _folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
     """Run folders among the paths and directly below them, each once."""
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for path in paths:
         if not path.is_dir():
             problem = "is a file, not a run folder" if path.exists() else "does not exist"
             problems.append(f"{path}: {problem}. Name a run folder, or a folder of them")
             continue
         if _is_run(path):
-            told.add(path.resolve())
+            reported.add(path.resolve())
             yield path
             continue
         below = sorted(part for part in path.iterdir() if part.is_dir() and _is_run(part))
         if not below:
             what = "holds no run" if any(path.iterdir()) else "is empty"
             problems.append(f"{path}: {what}. Name a folder that `fedfloor run` or `fedfloor compare` has written")
-        yield from (part for part in below if part.resolve() not in told)
+        yield from (part for part in below if part.resolve() not in reported)
 
 
 def _is_run(path: Path) -> bool:
@@ -148,7 +148,7 @@ def _is_run(path: Path) -> bool:
 def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, Any]]:
     """A run whose variant is still open, and the table of its scenario."""
     if not (folder / SCENARIO).exists():
-        raise RunLogError(f"{folder}: has no {SCENARIO}, so nobody knows what ran. Run again")
+        raise RunLogError(f"{folder}: has no {SCENARIO}, so it is unknown what ran. Run again")
     table = _table(folder / SCENARIO)
     scenario = scenario_of(folder)
     records = read_records(folder)
@@ -181,7 +181,7 @@ def _table(path: Path) -> Mapping[str, Any]:
 
 
 def _beside(read: Callable[[Path], Read], path: Path, problems: list[str]) -> Read | None:
-    """What a file beside the log says; a bad one is told of, and the run shown without it."""
+    """The content of a file beside the log; a damaged file becomes a problem, and the run is shown without it."""
     try:
         return read(path)
     except RunLogError as error:

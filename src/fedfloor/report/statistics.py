@@ -1,4 +1,4 @@
-"""What runs are held against: the same seed, the same number of rounds, and an interval over seeds."""
+"""How runs are compared: on the same seeds, over the same number of rounds, with an interval over seeds."""
 
 __all__ = [
     "AVERAGED",
@@ -19,19 +19,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
-from fedfloor.report.policies import spec_of
+from fedfloor.report.policies import solver_of, tradeoff_of
 from fedfloor.report.reading import ReadRun, Series
 from fedfloor.rounds.summary import summarise
 
-#: Evaluations that convergence is judged by, and at most so many of which a final accuracy is the mean. Who took part
-#: last moves a single one by up to ten points, and round robin with two groups is tested after one and the other in
-#: turn. The table that compares series shows the last evaluation beside it.
+#: How many evaluations convergence is judged by, and the most that a final accuracy is the mean of. A single one moves
+#: by up to ten points with the floors that took part last, and round robin with two groups is tested after one group
+#: and the other in turn. The table that compares series shows the last evaluation beside the mean.
 AVERAGED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over seeds with its 95 % t-interval; of one seed, or where nothing is finite, there is none."""
+    """A mean over seeds with its 95 % t-interval; one seed, or a mean that is not finite, has no interval."""
 
     mean: float
     low: float | None
@@ -45,12 +45,12 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether chance alone is an unlikely cause; never of one seed."""
+        """Whether chance alone is an unlikely cause; never true for one seed."""
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Mean and 95 % t-interval of at least one value; of paired differences it is the paired interval."""
+    """Mean and 95 % t-interval of at least one value; for paired differences this is the paired interval."""
     mean = float(np.mean(values))
     if len(values) < 2 or not math.isfinite(mean):
         return Interval(mean, None, None, len(values))
@@ -58,24 +58,21 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half, len(values))
 
 
-def reference_of(found: Sequence[Series]) -> Series:
-    """The series that others are held against: ddsra with the exact solver and the least V, else the first found."""
-    of_ddsra = [(rank, series) for series in found if (rank := _rank(series)) is not None]
-    return min(of_ddsra, key=lambda entry: entry[0])[1] if of_ddsra else found[0]
+def reference_of(candidates: Sequence[Series]) -> Series:
+    """The series that others are compared with: the exact solver and the smallest V, or the first without any V."""
+    ranked = [(rank, series) for series in candidates if (rank := _rank(series)) is not None]
+    return min(ranked, key=lambda entry: entry[0])[1] if ranked else candidates[0]
 
 
 def _rank(series: Series) -> tuple[bool, float] | None:
-    """Where a ddsra series stands among those that others could be held against, the least first; None of others."""
-    spec = spec_of(series.runs[0].policy)
-    if spec is None or spec.name != "ddsra":
-        return None
-    settings = dict(spec.settings)
-    v = settings.get("v")
-    return settings.get("solver") != "exact", float(v) if isinstance(v, int | float) else math.inf
+    """Place of a series among the candidates for a reference, lowest first; None for policies without V."""
+    policy = series.runs[0].policy
+    tradeoff = tradeoff_of(policy)
+    return None if tradeoff is None else (solver_of(policy) != "exact", tradeoff)
 
 
 def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
-    """For every seed that all of them have, their runs, cut to the rounds that all of them have unless `whole`."""
+    """The runs of every seed that all series have, cut to the rounds that all of them have unless `whole`."""
     by_seed = [{run.scenario.seed: run for run in part.runs} for part in series]
     shared = [seed for seed in by_seed[0] if all(seed in part for part in by_seed)]
     groups = [tuple(part[seed] for part in by_seed) for seed in shared]
@@ -93,9 +90,9 @@ def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
 
 
 def averaged(evaluations: int) -> int:
-    """Over how many of them accuracy is averaged: the last tenth, at most five and at least one.
+    """Over how many of so many evaluations accuracy is averaged: the last tenth, at most five and at least one.
 
-    More of a short run would be what it was when it had hardly begun.
+    More of a short run would show how it was when it had hardly begun.
     """
     return max(1, min(AVERAGED, evaluations // 10))
 
@@ -113,7 +110,7 @@ def last_accuracy(run: ReadRun) -> float | None:
 
 
 def rounds_to_reach(run: ReadRun, level: float, width: int = AVERAGED) -> int | None:
-    """First round whose mean with the evaluations before it, so many in all, reaches the level; None if none does."""
+    """First round at which the mean of the last `width` evaluations reaches the level; None if no round does."""
     rounds, values = run.accuracy
     ends = range(width, len(values) + 1)
     return next((rounds[end - 1] for end in ends if float(np.mean(values[end - width : end])) >= level), None)

@@ -5,13 +5,13 @@ __all__ = ["Table", "against", "bounds", "headline", "solver_gain", "tables"]
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from fedfloor.errors import FedfloorError, advice_for
 from fedfloor.report.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
 from fedfloor.report.claims import claims
-from fedfloor.report.policies import spec_of
+from fedfloor.report.policies import solver_of, with_solver
 from fedfloor.report.reaching import reaching
 from fedfloor.report.reading import Collection, ReadRun, Series
 from fedfloor.report.statistics import (
@@ -26,7 +26,7 @@ from fedfloor.report.statistics import (
 
 
 def tables(collection: Collection) -> tuple[Table, ...]:
-    """All tables there are figures for, in the order of the page."""
+    """All tables there is data for, in the order of the page."""
     found = (
         headline(collection),
         reaching(collection),
@@ -39,11 +39,11 @@ def tables(collection: Collection) -> tuple[Table, ...]:
 
 
 def headline(collection: Collection) -> Table:
-    """One row per series: how well it learnt, how long it took, who failed."""
+    """One row per series: how well it learnt, how long it took, and which floors failed."""
     several = any(len(series.runs) > 1 for series in collection.series)
     notes = [f"Final accuracy is the mean of the last tenth of the evaluations, at most {AVERAGED}."]
     if several:
-        notes.append("Figures are means over seeds, ± half the 95 % t-interval.")
+        notes.append("Values are means over seeds, ± half the 95 % t-interval.")
     if not all(run.ended for run in collection.runs):
         notes.append("A series that is still going is shown as far as it has come.")
     notes.append("Completed is of the floors that were picked; the shortfall is that of the worst-served floor.")
@@ -68,8 +68,8 @@ def _headline_row(series: Series) -> tuple[str, ...]:
     for run in runs:
         causes.update(run.summary.failures)
 
-    def mean(figure: Callable[[ReadRun], float]) -> Interval:
-        return interval([figure(run) for run in runs])
+    def mean(value: Callable[[ReadRun], float]) -> Interval:
+        return interval([value(run) for run in runs])
 
     return (
         series.label,
@@ -94,8 +94,8 @@ def _rounds(runs: Sequence[ReadRun]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
-    """Something in which runs of the same seed differ."""
+class _Difference:
+    """A value in which runs of the same seed differ."""
 
     name: str
     unit: str
@@ -105,7 +105,7 @@ class _Figure:
 
 
 def _relative(ours: float, reference: float) -> float:
-    """Change in percent; unknown where either is endless or the reference is nothing."""
+    """Change in percent; nan if either value is endless or the reference is 0."""
     return 100.0 * (ours / reference - 1.0) if math.isfinite(ours) and 0.0 < reference < math.inf else math.nan
 
 
@@ -115,16 +115,16 @@ def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, referenc
 
 
 def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
-    """None while one of them is still going."""
+    """Change of the simulated time in percent; None while one of the runs is still going."""
     return _relative(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
 
 
 _AGAINST = (
-    _Figure("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
-    _Figure("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
-    _Figure("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
-    _Figure("simulated time, whole run", " %", 1, _whole_time, whole=True),
-    _Figure("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
+    _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
+    _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
+    _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
+    _Difference("simulated time, whole run", " %", 1, _whole_time, whole=True),
+    _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
 )
 
 
@@ -150,7 +150,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
                 series.label,
                 seeds,
                 rounds,
-                *(_difference(figure, uncut if figure.whole else pairs) for figure in _AGAINST),
+                *(_difference(entry, uncut if entry.whole else pairs) for entry in _AGAINST),
             )
         )
     if not rows:
@@ -161,24 +161,23 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
-    columns = ("policy", "seeds", "rounds", *(figure.name for figure in _AGAINST))
+    columns = ("policy", "seeds", "rounds", *(entry.name for entry in _AGAINST))
     return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
 
 
-def _difference(figure: _Figure, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
-    found = [value for ours, other in pairs if (value := figure.of(ours, other)) is not None]
-    return change(interval(found), figure.unit, figure.digits) if found else ""
+def _difference(difference: _Difference, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+    found = [value for ours, other in pairs if (value := difference.of(ours, other)) is not None]
+    return change(interval(found), difference.unit, difference.digits) if found else ""
 
 
 def solver_gain(collection: Collection) -> Table | None:
-    """What ddsra's exact solver gains over the paper's, where runs differ in nothing else; else None."""
+    """What the exact solver gains over the paper's where runs differ in nothing else; None without such runs."""
     rows, sentences = [], []
     for exact in collection.series:
-        spec = spec_of(exact.runs[0].policy)
-        settings = {} if spec is None else dict(spec.settings)
-        if spec is None or spec.name != "ddsra" or settings.get("solver") != "exact":
+        policy = exact.runs[0].policy
+        twin = with_solver(policy, "paper") if solver_of(policy) == "exact" else None
+        if twin is None:
             continue
-        twin = str(replace(spec, settings=tuple((settings | {"solver": "paper"}).items())))
         others = [
             part for part in collection.series if (part.runs[0].policy, _variant(part)) == (twin, _variant(exact))
         ]
@@ -231,7 +230,7 @@ def _served(run: ReadRun) -> float:
 
 
 def bounds(collection: Collection) -> Table | None:
-    """The theorems beside what runs measured, of the first seed of every series that has ended; else None."""
+    """The theorems beside what runs measured, for the first seed of every series that has ended; None without any."""
     ended = [(series.label, run) for series in collection.series for run in series.runs if run.bounds]
     first = dict(reversed(ended))
     rows = tuple(

@@ -1,10 +1,9 @@
-"""In what runs of one scenario differ beside their policy and seed, as names that tell them apart."""
+"""How runs of one scenario differ beside their policy and seed, as names that tell them apart."""
 
 __all__ = ["variants"]
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
 
 from fedfloor.runs.folder import flat
 from fedfloor.scenario import Scenario
@@ -16,14 +15,14 @@ _DRAWN = ("floors", "battery")
 _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")  #: as many values as channels
 _SHOWN = 3  #: keys of a name
 
-Settings = Mapping[str, Any]
+Settings = Mapping[str, object]
 
 
-def variants(runs: Sequence[tuple[Scenario, Mapping[str, Any]]]) -> list[str]:
-    """For every scenario with the table it was read from: in what it departs from the first; empty if in nothing.
+def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
+    """A name for every scenario, given with the table it was read from: how it differs from the first, or empty.
 
-    Equal names mean equal settings. What is drawn from the seed counts only if it differs between runs of one seed:
-    then it was set, and is held against the first run like everything else.
+    Equal names mean equal settings. A value that is drawn from the seed counts only if it differs between runs of one
+    seed: then somebody set it, and it is compared with the first run like every other value.
     """
     settings = [_settings(table) for _, table in runs]
     plants = [_plant(table) for _, table in runs]
@@ -41,14 +40,14 @@ def variants(runs: Sequence[tuple[Scenario, Mapping[str, Any]]]) -> list[str]:
     return _distinct(found)
 
 
-def _settings(table: Mapping[str, Any]) -> Settings:
-    """What no seed decides."""
+def _settings(table: Settings) -> Settings:
+    """Settings that do not depend on the seed."""
     rest = {key: value for key, value in table.items() if key not in _DRAWN}
     return {key: value for key, value in flat(rest).items() if not _below(key, _FREE)}
 
 
-def _plant(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Floors and batteries as they were asked for, without what training found left for a device."""
+def _plant(table: Settings) -> dict[str, object]:
+    """Floors and batteries as the scenario asks for them, without what training left for a device."""
     drawn = flat({key: table[key] for key in _DRAWN if key in table})
     return {key: value for key, value in drawn.items() if not key.endswith(".held")}
 
@@ -57,7 +56,7 @@ def _below(key: str, parents: Iterable[str]) -> bool:
     return any(key == parent or key.startswith(f"{parent}.") for parent in parents)
 
 
-def _differences(own: Settings, base: Settings, keys: Iterable[str] | None = None) -> dict[str, Any]:
+def _differences(own: Settings, base: Settings, keys: Iterable[str] | None = None) -> dict[str, object]:
     every = sorted(own.keys() | base.keys()) if keys is None else keys
     return {key: own.get(key) for key in every if own.get(key) != base.get(key)}
 
@@ -73,9 +72,9 @@ def _changed(groups: Sequence[Hashable], plants: Sequence[Settings]) -> list[str
     return sorted(found)
 
 
-def _distinct(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each; what the name has no room for is told apart by a number."""
-    names, alike = [], dict[str, list[Mapping[str, Any]]]()
+def _distinct(found: Sequence[Settings]) -> list[str]:
+    """A name for each; where names are too short to differ, a number tells them apart."""
+    names, alike = [], dict[str, list[Settings]]()
     for differing in found:
         name = _name(differing)
         known = alike.setdefault(name, [])
@@ -86,9 +85,9 @@ def _distinct(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def _name(differing: Mapping[str, Any]) -> str:
-    """The first settings that differ; of floors and layers that differ alike as one."""
-    values: dict[str, list[Any]] = {}
+def _name(differing: Settings) -> str:
+    """The first settings that differ; floors or layers that differ in the same key count as one."""
+    values: dict[str, list[object]] = {}
     for key, value in differing.items():
         values.setdefault(re.sub(r"\[\d+\]", "", key), []).append(value)
     if any(key.startswith("model.") and not key.startswith("model.layers") for key in values):
@@ -98,7 +97,7 @@ def _name(differing: Mapping[str, Any]) -> str:
     return ", ".join(parts[:_SHOWN]) + more
 
 
-def _shown(entries: Sequence[Any]) -> str:
+def _shown(entries: Sequence[object]) -> str:
     distinct = list(dict.fromkeys("none" if entry is None else str(entry) for entry in entries))
     text = "/".join(distinct[:2]) + ("/.." if len(distinct) > 2 else "")
     return text if len(text) <= 40 else f"{text[:38]}.."
