@@ -49,7 +49,7 @@ from fedfloor.runs.simulate import Run, simulate_planned
 
 if TYPE_CHECKING:
     from fedfloor.costs.headline import Headline
-    from fedfloor.report.making import Report
+    from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
     from fedfloor.runs.evaluate import Evaluation
     from fedfloor.runs.plan import PlanAnswer, PlannedRound
@@ -307,7 +307,7 @@ def report(
 
 
 def _report(runs: Sequence[Path], **options: Any) -> "Report":
-    from fedfloor.report.making import make_report
+    from fedfloor.reports.making import make_report
 
     return make_report(runs, **options)
 

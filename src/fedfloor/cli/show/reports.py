@@ -10,8 +10,8 @@ from typing import Any
 from rich.cells import cell_len
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, progress, table_of
-from fedfloor.report.cells import Table
-from fedfloor.report.making import STEPS, Report
+from fedfloor.reports.cells import Table
+from fedfloor.reports.making import STEPS, Report
 
 _WORDS = 28  #: letters beyond which a cell reads like text
 _LINES = 6  #: of a cell, about
