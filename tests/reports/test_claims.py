@@ -1,6 +1,7 @@
 """The paper's claims held against made-up runs whose answer is known."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -145,10 +146,17 @@ def test_loss_driven_is_judged_by_the_classes_of_the_floors_it_picks() -> None:
 
 def observing(run: ReadRun, divergence: Sequence[float]) -> ReadRun:
     """The run with a divergence of every floor and the rates that follow from another order of them."""
-    for record in run.records:
-        for m, entry in enumerate(record["gateways"]):
-            entry |= {"divergence": divergence[m], "target_rate": 0.1 + 0.1 * m}
-    return run
+    records = [
+        replace(
+            record,
+            gateways=tuple(
+                replace(gateway, divergence=divergence[m], target_rate=0.1 + 0.1 * m)
+                for m, gateway in enumerate(record.gateways)
+            ),
+        )
+        for record in run.records
+    ]
+    return replace(run, records=tuple(records))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fedfloor.reports.statistics import reference_of
 from fedfloor.reports.tables import headline
 from fedfloor.reports.variants import variants
 from fedfloor.scenario import Scenario
+from fedfloor.theory.bounds import Bound
 from tests.reports.made_up import gathered, made_up
 
 Record = dict[str, Any]
@@ -50,8 +51,8 @@ def picked(record: Record) -> Record:
     ("change", "says"),
     [
         (lambda r: r.update(round=None), "line 2: round: must be a whole number, got None"),
-        (lambda r: r.update(round=0), "line 2: round: must be 1, as rounds are logged one after the other, got 0"),
-        (lambda r: r.update(round=2), "line 2: round: must be 1, as rounds are logged one after the other, got 2"),
+        (lambda r: r.update(round=0), "line 2: round: must be 1, because rounds are logged one after the other, got 0"),
+        (lambda r: r.update(round=2), "line 2: round: must be 1, because rounds are logged one after the other, got 2"),
         (lambda r: r.update(delay_s="3"), "line 2: delay_s: must be a number, got '3'"),
         (lambda r: r.update(clock_s=0.0), "line 2: clock_s: must be >= "),
         (lambda r: r.update(accuracy="high"), "line 2: accuracy: must be a number, got 'high'"),
@@ -120,7 +121,7 @@ def test_a_bad_file_beside_the_log_is_told_of_and_the_run_is_shown_without(
 
 def test_files_beside_the_log_may_be_torn(runs: Path) -> None:
     (runs / "random" / "holding.json").write_text('{"devices": [')
-    assert "holding.json: is no JSON: " in collect([runs]).problems[0]
+    assert "holding.json: is not JSON: " in collect([runs]).problems[0]
 
 
 def test_a_scenario_without_layers_is_told_of(runs: Path) -> None:
@@ -132,14 +133,14 @@ def test_a_scenario_without_layers_is_told_of(runs: Path) -> None:
 
 
 def test_a_run_whose_bounds_are_written_has_ended_for_every_part_of_the_report(runs: Path) -> None:
-    bound = {"theorem": "Theorem 3", "what": "w", "measured": None, "bound": None, "note": ""}
+    bound: dict[str, Any] = {"theorem": "Theorem 3", "what": "w", "measured": None, "bound": None, "note": ""}
     for name in ("random", "round_robin"):
         path = runs / name / "scenario.toml"
         path.write_text(path.read_text().replace("rounds = 3", "rounds = 10"))
     (runs / "random" / "bounds.json").write_text(json.dumps([bound]))
     found = collect([runs])
     assert [run.ended for run in found.runs] == [True, False]
-    assert found.runs[0].bounds == (bound,)
+    assert found.runs[0].bounds == (Bound(**bound),)
     assert [row[2] for row in headline(found).rows] == ["ended: 3 of 10", "still going: 3 of 10"]
     assert "round_robin, seed 1" in _notices(found)
     assert "random, seed 1" not in _notices(found)

@@ -22,6 +22,7 @@ from fedfloor.reports.making import Report
 from fedfloor.reports.reading import collect
 from fedfloor.reports.saving import save
 from fedfloor.reports.tables import tables
+from fedfloor.theory.bounds import Bound
 from tests.reports.made_up import gathered, made_up
 from tests.test_packaging import without_extras
 
@@ -88,7 +89,7 @@ def with_all_tables(several: int) -> Report:
     """So many policies of the paper's scenario on two seeds."""
     policies = ["ddsra:v=0.01,solver=exact", "ddsra:v=0.01,solver=paper", "random", "round_robin", "loss_driven"]
     policies += ["delay_driven", "participation", "ddsra:v=10000,solver=exact", "ddsra:v=10000,solver=paper"]
-    bound = {"theorem": "Theorem 2", "what": "worst shortfall", "measured": 0.1, "bound": 0.2, "note": "a note"}
+    bound = Bound("Theorem 2", "worst shortfall", 0.1, 0.2, "a note")
     runs = [
         made_up(policy, seed, accuracies=[0.5 + seed / 100], failed=(0,), delay=9.0 + seed, bounds=(bound,))
         for policy in policies[:several]
@@ -178,7 +179,7 @@ def damage(folder: Path, kind: str) -> str:
     if kind == "torn in the middle":
         lines = log.read_text().splitlines()
         log.write_text("\n".join([lines[0], lines[1][:40], *lines[2:]]) + "\n")
-        return "line 2: not a JSON object"
+        return "line 2: is not JSON"
     if kind == "unknown scenario key":
         scenario.write_text("colour = 3\n" + scenario.read_text())
         return "colour"
@@ -273,7 +274,7 @@ def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -
         fedfloor.report(runs, csv=runs / "random-1" / "rounds.jsonl")
     assert (runs / "random-1" / "rounds.jsonl").read_bytes() == before
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(RunLogError, match=r"pipe.csv: is a pipe or a device, no plain file"):
+    with pytest.raises(RunLogError, match=r"pipe.csv: is a pipe or a device, not a plain file"):
         fedfloor.report(runs, csv=tmp_path / "pipe.csv")
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -10,6 +10,7 @@ from fedfloor.errors import FedfloorError
 from fedfloor.reports.cells import change, duration, plain, with_interval
 from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach
 from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
+from fedfloor.theory.bounds import Bound
 from tests.reports.made_up import gathered, made_up
 
 
@@ -89,7 +90,7 @@ def test_the_headline_has_a_row_per_series() -> None:
 
 
 def test_a_run_that_reached_its_end_early_is_not_still_going() -> None:
-    run = made_up("random", rounds=3, of=10, bounds=({"theorem": "Theorem 3", "what": "w"},))
+    run = made_up("random", rounds=3, of=10, bounds=(Bound("Theorem 3", "w", None, None),))
     assert cells(headline(gathered(run)))["rounds"] == "ended: 3 of 10"
 
 
@@ -135,7 +136,7 @@ def test_the_whole_time_is_compared_once_both_have_ended() -> None:
     table = against(gathered(first, going))
     assert table is not None
     assert cells(table)["simulated time, whole run"] == ""
-    early = made_up("round_robin", rounds=5, of=10, bounds=({},))
+    early = made_up("round_robin", rounds=5, of=10, bounds=(Bound("Theorem 3", "w", None, None),))
     table = against(gathered(first, early))
     assert table is not None
     assert (cells(table)["simulated time, whole run"], cells(table)["mean delay"]) == ("-50.0 %", "+0.0 %")
@@ -164,7 +165,7 @@ def test_what_the_exact_solver_gains_is_a_sentence() -> None:
 
 
 def test_theorems_are_shown_for_the_first_seed_that_ended() -> None:
-    entry = {"theorem": "Theorem 2", "what": "worst shortfall", "measured": 0.0123456, "bound": None, "note": "vacuous"}
+    entry = Bound("Theorem 2", "worst shortfall", 0.0123456, None, "vacuous")
     table = bounds(gathered(made_up("random", 1), made_up("random", 2, bounds=(entry,)), made_up("round_robin", 1)))
     assert table is not None
     assert table.rows == (("random", "Theorem 2", "worst shortfall", "0.01235", "none", "vacuous"),)
@@ -172,7 +173,10 @@ def test_theorems_are_shown_for_the_first_seed_that_ended() -> None:
 
 
 def test_tables_come_in_the_order_of_the_page() -> None:
-    collection = gathered(made_up("ddsra:v=1,solver=exact"), made_up("ddsra:v=1,solver=paper", bounds=({},)))
+    collection = gathered(
+        made_up("ddsra:v=1,solver=exact"),
+        made_up("ddsra:v=1,solver=paper", bounds=(Bound("Theorem 3", "w", None, None),)),
+    )
     titles = [table.title for table in tables(collection)]
     assert titles == [
         "paper-cifar10: policies side by side",

@@ -68,6 +68,4 @@ def _read(path: Path, adapter: TypeAdapter[Content], advice: str) -> Content | N
     except OSError as error:
         raise RunLogError(f"{path}: cannot be read: {error.strerror}. {advice}") from None
     except ValidationError as error:
-        if error.errors()[0]["type"] == "json_invalid":
-            raise RunLogError(f"{path}: is not JSON: {error.errors()[0]['ctx']['error']}. {advice}") from None
         raise RunLogError(f"{path}: {problem_of(error)}. It is damaged. {advice}") from None
