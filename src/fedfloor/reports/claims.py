@@ -93,8 +93,8 @@ def _percent_more_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | N
 
 def _rank_of_rates(run: ReadRun) -> float | Unknown:
     """Rank correlation over floors of derived and observed rates."""
-    found = rates(SeriesArrays(run.label, (lay_out_run(run),)))
-    return Unknown("not observed", run=False) if found is None else _ranks(found.derived, found.observed)
+    measured = rates(SeriesArrays(run.label, (lay_out_run(run),)))
+    return Unknown("not observed", run=False) if measured is None else _ranks(measured.derived, measured.observed)
 
 
 def _rank_of_variety(run: ReadRun) -> float | Unknown:
@@ -217,32 +217,32 @@ def claims(collection: Collection) -> Table | None:
 def _rows(claim: Claim, series: Sequence[Series]) -> list[tuple[str, ...]]:
     """One row for every solver that was run, because the paper's may behave unlike the exact one."""
     head = (claim.text, f"{claim.figure} ({claim.source})", claim.printed)
-    found = _candidates(claim, series)
-    if not found:
+    candidates = _candidates(claim, series)
+    if not candidates:
         needs = ", ".join(claim.policies) or "participation.observe_every"
         without = " with limits=false" if claim.limits is False else ""
         return [(*head, "", "", f"needs {needs}{without}", "not run")]
-    return [(*head, *_answer(claim, chosen)) for chosen in found]
+    return [(*head, *_answer(claim, chosen)) for chosen in candidates]
 
 
 def _candidates(claim: Claim, series: Sequence[Series]) -> list[tuple[Series, ...]]:
     """Series for the claim's policies, all of one variant: for each solver the first variant that has them all."""
     fitting = [part for part in series if claim.limits in (None, part.runs[0].scenario.limits)]
     if not claim.policies:
-        seen: Iterator[tuple[Series, ...]] = (
+        observed: Iterator[tuple[Series, ...]] = (
             (part,) for part in fitting if any(not isinstance(claim.measure(run), Unknown) for run in part.runs)
         )
-        return list(islice(seen, 1))
-    found = []
+        return list(islice(observed, 1))
+    candidates = []
     for solver in ("exact", "paper") if any(tradeoff_of(name) is not None for name in claim.policies) else ("",):
         for variant in dict.fromkeys(part.runs[0].variant for part in fitting):
             alike = [part for part in fitting if part.runs[0].variant == variant]
             chosen = [next((part for part in alike if _is(part, name, solver)), None) for name in claim.policies]
             whole = tuple(part for part in chosen if part is not None)
             if len(whole) == len(chosen) and matched(*whole):
-                found.append(whole)
+                candidates.append(whole)
                 break
-    return found
+    return candidates
 
 
 def _is(series: Series, policy: str, solver: str) -> bool:
@@ -257,20 +257,20 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
     """Our value, its seeds, its policies, and whether the claim holds."""
     groups = matched(*chosen)
     values = [claim.measure(*runs) for runs in groups]
-    known = [value for value in values if not isinstance(value, Unknown)]
+    numbers = [value for value in values if not isinstance(value, Unknown)]
     missing = [value for value in values if isinstance(value, Unknown)]
     whom = " / ".join(part.label for part in chosen)
     if claim.limits is None and not chosen[0].runs[0].scenario.limits:
         whom += " with limits=false"
     shared = [runs[0].scenario.seed for runs in groups]
     seeds = ", ".join(map(str, shared))
-    if all(not value.run for value in missing) and not known:
+    if all(not value.run for value in missing) and not numbers:
         return "", seeds, whom, f"not run: {missing[0].reason}"
     if missing:  # the seeds that have a value are the better ones, so their mean would claim too much
         reasons = "; ".join(dict.fromkeys(value.reason for value in missing))
         text = f"{reasons} ({len(missing)} of {len(values)} seeds)"
     else:
-        text = change(interval(known), claim.unit, claim.digits)
+        text = change(interval(numbers), claim.unit, claim.digits)
     used = [run for part in chosen for run in part.runs if run.scenario.seed in shared]
     if not all(run.ended for run in used):
         return text, seeds, whom, "still going"
@@ -278,7 +278,7 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
         return text, seeds, whom, "one seed only"
     if missing:
         return text, seeds, whom, "no" if any(value.against for value in missing) else "undecided"
-    return text, seeds, whom, _holds(claim, interval(known))
+    return text, seeds, whom, _holds(claim, interval(numbers))
 
 
 def _holds(claim: Claim, ours: Interval) -> str:
@@ -298,5 +298,5 @@ def _departures(scenario: Scenario, most: int = 6) -> str:
     keys = [key for key in ours if ours[key] != theirs.get(key) and not key.startswith("training.checkpoint")]
     if not keys:
         return ""
-    shown = ", ".join(f"{key} {ours[key]} (preset {theirs.get(key, 'none')})" for key in keys[:most])
-    return f"These runs are not the preset as it comes: {shown}{', and more' if len(keys) > most else ''}."
+    changes = ", ".join(f"{key} {ours[key]} (preset {theirs.get(key, 'none')})" for key in keys[:most])
+    return f"These runs are not the preset as it comes: {changes}{', and more' if len(keys) > most else ''}."

@@ -27,7 +27,7 @@ from fedfloor.reports.statistics import (
 
 def tables(collection: Collection) -> tuple[Table, ...]:
     """All tables there is data for, in the order of the page."""
-    found = (
+    candidates = (
         headline(collection),
         reaching(collection),
         claims(collection),
@@ -35,7 +35,7 @@ def tables(collection: Collection) -> tuple[Table, ...]:
         solver_gain(collection),
         bounds(collection),
     )
-    return tuple(table for table in found if table is not None)
+    return tuple(table for table in candidates if table is not None)
 
 
 def headline(collection: Collection) -> Table:
@@ -166,8 +166,8 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
 
 
 def _difference(difference: _Difference, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
-    found = [value for ours, other in pairs if (value := difference.of(ours, other)) is not None]
-    return change(interval(found), difference.unit, difference.digits) if found else ""
+    values = [value for ours, other in pairs if (value := difference.of(ours, other)) is not None]
+    return change(interval(values), difference.unit, difference.digits) if values else ""
 
 
 def solver_gain(collection: Collection) -> Table | None:

@@ -31,13 +31,13 @@ def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
     channels = [scenario.radio.channels for scenario, _ in runs]
     set_in_plants = _changed(seeds, plants)
     set_in_links = _changed(list(zip(seeds, channels, strict=True)), links)
-    found = []
+    differences = []
     for own, plant, link, count in zip(settings, plants, links, channels, strict=True):
         apart = _differences(own, settings[0])
         apart |= _differences(plant, plants[0], set_in_plants)
         apart |= _differences(link, links[channels.index(count)], set_in_links)
-        found.append(apart)
-    return _distinct(found)
+        differences.append(apart)
+    return _distinct(differences)
 
 
 def _settings(table: Settings) -> Settings:
@@ -64,23 +64,23 @@ def _differences(own: Settings, base: Settings, keys: Iterable[str] | None = Non
 def _changed(groups: Sequence[Hashable], plants: Sequence[Settings]) -> list[str]:
     """Keys that differ between runs of one group."""
     first: dict[Hashable, Settings] = {}
-    found: set[str] = set()
+    keys: set[str] = set()
     for group, plant in zip(groups, plants, strict=True):
         base = first.setdefault(group, plant)
         if plant != base:
-            found |= _differences(plant, base).keys()
-    return sorted(found)
+            keys |= _differences(plant, base).keys()
+    return sorted(keys)
 
 
-def _distinct(found: Sequence[Settings]) -> list[str]:
+def _distinct(differences: Sequence[Settings]) -> list[str]:
     """A name for each; where names are too short to differ, a number tells them apart."""
     names, alike = [], dict[str, list[Settings]]()
-    for differing in found:
+    for differing in differences:
         name = _name(differing)
-        known = alike.setdefault(name, [])
-        if differing not in known:
-            known.append(differing)
-        number = known.index(differing) + 1
+        numbered = alike.setdefault(name, [])
+        if differing not in numbered:
+            numbered.append(differing)
+        number = numbered.index(differing) + 1
         names.append(f"{name} ({number})" if number > 1 else name)
     return names
 

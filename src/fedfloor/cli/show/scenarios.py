@@ -1,4 +1,4 @@
-"""What scenarios, layers and listings look like."""
+"""Scenarios, layers and listings."""
 
 __all__ = ["check_as_json", "print_check", "print_listing", "print_profile"]
 
@@ -16,7 +16,7 @@ from fedfloor.scenario.resolved import Scenario
 
 
 def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
-    """What there is, with one line each."""
+    """Everything that can be named, with one line each."""
     for title, entries in groups.items():
         table = Table(
             title=title, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False
@@ -93,7 +93,7 @@ def _print_warnings(scenario: Scenario, figures: Headline, most: int = 10) -> No
 
 def _held(figures: Headline) -> str:
     if figures.samples is None:
-        return "samples of every device known when the data is loaded; figures here are for those of the scenario"
+        return "the samples of every device are known when the data is loaded; costs here use those of the scenario"
     return f"{figures.samples:,} samples held by devices"
 
 
