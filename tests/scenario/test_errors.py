@@ -11,6 +11,7 @@ from fedfloor.errors import ModelError, ScenarioError, TraceError
 from tests.conftest import Table, small_table
 
 Change = Callable[[Table], Any]
+CONVOLUTION = {"name": "c", "kind": "convolution", "input": [1, 28, 28], "output": [4, 28, 28], "kernel": [3, 3]}
 
 
 def _remove(table: Table, key: str) -> None:
@@ -120,14 +121,42 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         ["model.layers[0].input: takes [783] but model.input is [1, 28, 28]"],
     ),
     "convolution without a kernel": (
-        lambda t: t["model"]["layers"].__setitem__(
-            0, {"name": "c", "kind": "convolution", "input": [1, 28, 28], "output": [4, 14, 14]}
-        ),
-        ["model.layers[0]", "needs its kernel"],
+        lambda t: t["model"]["layers"].__setitem__(0, {k: v for k, v in CONVOLUTION.items() if k != "kernel"}),
+        ["model.layers[0]: layer 'c' (convolution): the kernel is missing. Add it, as in kernel = [3, 3]"],
     ),
     "unknown layer kind": (
         lambda t: t["model"]["layers"][0].update(kind="lstm"),
-        ["model.layers[0].kind", "got 'lstm'"],
+        [
+            "model.layers[0].kind: unknown layer kind, got 'lstm'. "
+            "Known: convolution, max_pooling, average_pooling, linear."
+        ],
+    ),
+    "unknown attachment": (
+        lambda t: t["model"]["layers"][0].update(attached=["activation", "softmax"]),
+        [
+            "model.layers[0].attached[1]: unknown attachment, got 'softmax'. "
+            "Known: activation, activation_in, batch_norm, dropout, flatten."
+        ],
+    ),
+    "a linear layer with a kernel": (
+        lambda t: t["model"]["layers"][0].update(kernel=[3, 3]),
+        ["model.layers[0]: layer 'linear1' (linear): a linear layer has no kernel and no groups. Remove them"],
+    ),
+    "a linear layer that changes an earlier size": (
+        lambda t: t["model"]["layers"][0].update(input=[28, 28], output=[1, 16]),
+        ["a linear layer changes only the last size, got input [28, 28] and output [1, 16]"],
+    ),
+    "a convolution of vectors": (
+        lambda t: t["model"]["layers"][0].update(kind="convolution", kernel=[3, 3]),
+        ["input and output must be [channels, height, width], got [784] and [16]"],
+    ),
+    "groups that do not divide the channels": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"groups": 3}),
+        ["model.layers[0]: layer 'c' (convolution): 1 input channels cannot be divided into 3 groups"],
+    ),
+    "a kernel that cannot give the output": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"output": [4, 35, 28]}),
+        ["model.layers[0]: layer 'c' (convolution): a kernel of 3 cannot turn a size of 28 into 35"],
     ),
     "unknown model": (lambda t: t["model"].update(name="vgg12"), ["model.name: unknown model, got 'vgg12'", "'vgg11'"]),
     "unknown data set": (lambda t: t.update(data={"name": "cifar"}), ["data.name: unknown data set", "'cifar10'"]),
@@ -214,7 +243,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t["model"]["layers"].__setitem__(
             0, {"name": "p", "kind": "max_pooling", "input": [1, 28, 28], "output": [4, 14, 14], "kernel": [2, 2]}
         ),
-        ["model.layers[0]", "it keeps the number of channels"],
+        ["model.layers[0]: layer 'p' (max_pooling): pooling keeps the number of channels, got 1 in and 4 out"],
     ),
     "name with a slash": (lambda t: t.update(name="a/b"), ["name: ", "got 'a/b'"]),
 }
