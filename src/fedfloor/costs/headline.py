@@ -8,7 +8,7 @@ import numpy as np
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs
-from fedfloor.costs.plant import Plant, arrays_of, column
+from fedfloor.costs.plant import PlantArrays, arrays_of, column
 from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.layers import parameter_count
 from fedfloor.scenario.resolved import Scenario
@@ -68,7 +68,7 @@ def headline(scenario: Scenario) -> Headline:
     )
 
 
-def _obstacles(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
+def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     """Floors out of reach even with full energy, the best channel and all the time in the world.
 
     Every limit of the gateway eases with deeper cuts, so each device takes the deepest it can afford.
@@ -96,7 +96,7 @@ def _obstacles(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
     return tuple(found)
 
 
-def _weak_links(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
+def _weak_links(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     """Floors whose slowest upload at mean gain, without interference, needs more energy than ever arrives."""
     if "uplink_gain" in scenario.traces:
         return ()
@@ -109,7 +109,7 @@ def _weak_links(scenario: Scenario, plant: Plant) -> tuple[Obstacle, ...]:
     )
 
 
-def _deepest_cuts(scenario: Scenario, plant: Plant) -> Ints:
+def _deepest_cuts(scenario: Scenario, plant: PlantArrays) -> Ints:
     """Deepest cut that each device's memory and greatest energy allow, (N,); -1 where none is."""
     deepest = np.full(len(scenario.devices), -1)
     most = _most_energy(scenario)
@@ -121,7 +121,7 @@ def _deepest_cuts(scenario: Scenario, plant: Plant) -> Ints:
     return deepest
 
 
-def _device_energy(plant: Plant, flop: Floats) -> Floats:
+def _device_energy(plant: PlantArrays, flop: Floats) -> Floats:
     devices = plant.devices
     return computing_energy(flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle)
 
@@ -141,7 +141,7 @@ def _most_gateway_energy(scenario: Scenario) -> Floats:
     return column(gateways, "max_energy") + saved if known else np.full(len(gateways), np.inf)
 
 
-def _least_energy_at_min_frequency(plant: Plant, top_flop: Floats) -> Floats:
+def _least_energy_at_min_frequency(plant: PlantArrays, top_flop: Floats) -> Floats:
     """Least energy [J] of running every gateway at its least frequency, (M,).
 
     min sum c_n f_n^2 with sum f_n = f_min is f_min^2 / sum(1/c_n); a device with nothing on top takes it free.
@@ -152,7 +152,7 @@ def _least_energy_at_min_frequency(plant: Plant, top_flop: Floats) -> Floats:
         return gateways.min_frequency**2 / floor_sum(1.0 / coefficient, floor, gateways.count)
 
 
-def _least_upload_energy(scenario: Scenario, plant: Plant) -> Floats:
+def _least_upload_energy(scenario: Scenario, plant: PlantArrays) -> Floats:
     """Energy [J] below which no upload can go at mean gain, (M,): the limit of Eq. (8) for vanishing power."""
     radio = scenario.radio
     gain = path_gain(

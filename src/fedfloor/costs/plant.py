@@ -1,6 +1,6 @@
 """The plant as arrays: what stays the same from round to round, in the form the formulas take."""
 
-__all__ = ["Band", "Devices", "Gateways", "Plant", "Workload", "arrays_of", "column", "read_only", "workload_of"]
+__all__ = ["Band", "Devices", "Gateways", "PlantArrays", "Workload", "arrays_of", "column", "read_only", "workload_of"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -108,7 +108,7 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plant:
+class PlantArrays:
     """The parts of a plant that no round changes."""
 
     workload: Workload
@@ -130,13 +130,13 @@ def workload_of(scenario: Scenario) -> Workload:
     )
 
 
-def arrays_of(scenario: Scenario) -> Plant:
+def arrays_of(scenario: Scenario) -> PlantArrays:
     """The scenario's plant as arrays; without limits memory is endless."""
     gateways = [floor.gateway for floor in scenario.floors]
     devices = scenario.devices
     memory = 1.0 if scenario.limits else np.inf
     fraction = scenario.training.batch_fraction
-    return Plant(
+    return PlantArrays(
         workload=workload_of(scenario),
         band=Band(
             scenario.radio.uplink_bandwidth,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.costs.plant import Plant, arrays_of
+from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.rounds.loop import Outcome
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState, fixed_allocation
@@ -27,7 +27,7 @@ class SimulatedPlant:
     index: int = 0
     gateway_level: Floats = field(init=False)  #: (M,) [J] carried over from the round before
     device_level: Floats = field(init=False)  #: (N,) [J]
-    _plant: Plant = field(init=False)
+    _plant: PlantArrays = field(init=False)
     _climate: Climate = field(init=False)
     _state: RoundState | None = field(init=False, default=None)
     _outcome: Outcome | None = field(init=False, default=None)
