@@ -3,7 +3,7 @@
 What depends on the kind of a layer is in its row of `scenario.layers.KINDS`; this module assembles the arrays.
 """
 
-__all__ = ["COST_MODELS", "LayerCosts", "exact_costs", "layer_costs", "model_bits", "paper_costs"]
+__all__ = ["COST_MODELS", "LayerCosts", "boundary_bytes", "exact_costs", "layer_costs", "model_bits", "paper_costs"]
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -54,6 +54,11 @@ def layer_costs(layers: Sequence[LayerSpec], cost_model: str) -> LayerCosts:
 def model_bits(layers: Sequence[LayerSpec]) -> float:
     """Size gamma of the model on the air [bit]."""
     return float(8 * BYTES_PER_NUMBER * parameter_count(layers))
+
+
+def boundary_bytes(layers: Sequence[LayerSpec]) -> Floats:
+    """Bytes per sample that the device sends up at every cut, (L+1,): the sample itself at cut 0, nothing at cut L."""
+    return BYTES_PER_NUMBER * _array([layers[0].input_size, *(layer.output_size for layer in layers[:-1]), 0])
 
 
 def paper_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
