@@ -125,10 +125,10 @@ def profile(
     from fedfloor.cli.show import print_json, print_profile
     from fedfloor.runs import profile as profiling
 
-    found = profiling.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
+    network = profiling.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
     if form is ProfileFormat.JSON:
-        print_json(found.figures)
+        print_json(network.table())
     elif form is ProfileFormat.TOML:
-        print(profiling.layers_toml(found.layers))
+        print(profiling.layers_toml(network.layers))
     else:
-        print_profile(found.figures["model"], found.layers, found.costs, costs.value, batch, found.figures)
+        print_profile(network)

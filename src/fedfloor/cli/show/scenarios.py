@@ -2,16 +2,14 @@
 
 __all__ = ["print_check", "print_listing", "print_profile"]
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from rich.table import Table
 
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
 from fedfloor.costs.headline import Headline
-from fedfloor.costs.layers import LayerCosts
+from fedfloor.runs.profile import Profile
 from fedfloor.scenario.catalogue import DATASETS
-from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.resolved import Scenario
 
 
@@ -128,19 +126,18 @@ def _print_floors(scenario: Scenario, *, own: bool, most: int = 30) -> None:
         OUT.print(f"and {len(scenario.floors) - most} more floors")
 
 
-def print_profile(
-    name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_model: str, batch: int, figures: Mapping[str, Any]
-) -> None:
-    """The layer table and the totals for every cut."""
-    title = f"{name}, cost model '{cost_model}', MFLOP, kept and error bytes per sample"
+def print_profile(profile: Profile) -> None:
+    """Print the layer table and the totals for every cut."""
+    title = f"{profile.model}, cost model '{profile.cost_model}', MFLOP, kept and error bytes per sample"
     table = table_of(
         title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "weights kB",
         "gradients kB", "kept kB", "error kB", left=2,
     )  # fmt: skip
+    costs, split = profile.costs, profile.split
     other = costs.other_forward_flop + costs.other_backward_flop
+    flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
     memory = (costs.weight_bytes, costs.gradient_bytes, costs.output_bytes, costs.error_bytes)
-    for index, layer in enumerate(layers):
-        flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
+    for index, layer in enumerate(profile.layers):
         table.add_row(
             layer.name,
             "x".join(map(str, layer.output)),
@@ -152,24 +149,24 @@ def print_profile(
     table.add_row(
         "total",
         "",
-        f"{figures['parameters']:,}",
-        *(f"{part.sum() / 1e6:.3f}" for part in (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)),
+        f"{profile.parameters:,}",
+        *(f"{part.sum() / 1e6:.3f}" for part in flop),
         *(f"{part.sum() / 1e3:,.1f}" for part in memory),
     )
     print_table(table)
     cuts = table_of(
-        f"cuts, one iteration with a batch of {batch}",
+        f"cuts, one iteration with a batch of {profile.batch}",
         "cut", "after", "device", "gateway", "device memory", "gateway memory", "sent up per sample",
         left=2,
     )  # fmt: skip
-    for entry in figures["cuts"]:
+    for cut in range(len(profile.layers) + 1):
         cuts.add_row(
-            str(entry["cut"]),
-            entry["after"] or "raw samples leave",
-            amount(entry["device_flop"], "FLOP"),
-            amount(entry["gateway_flop"], "FLOP"),
-            amount(entry["device_bytes"], "B"),
-            amount(entry["gateway_bytes"], "B"),
-            amount(entry["boundary_bytes_per_sample"], "B"),
+            str(cut),
+            profile.layers[cut - 1].name if cut else "raw samples leave",
+            amount(split.bottom_flop[cut], "FLOP"),
+            amount(split.top_flop[cut], "FLOP"),
+            amount(split.bottom_bytes[cut], "B"),
+            amount(split.top_bytes[cut], "B"),
+            amount(profile.workload.boundary_bytes[cut], "B"),
         )
     print_table(cuts)
