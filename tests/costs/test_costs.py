@@ -28,7 +28,7 @@ WORKLOAD = Workload.from_layers(
 )  # fmt: skip
 
 
-def figures_of(table: Table) -> Headline:
+def headline_of(table: Table) -> Headline:
     return headline(build(expand(parse(table, "small"), "small"), "small"))
 
 
@@ -110,12 +110,12 @@ def test_plant_arrays_keep_the_order_of_the_scenario() -> None:
 
 def test_headline_counts_the_whole_round() -> None:
     table = small_table()
-    figures = figures_of(table)
+    summary = headline_of(table)
     samples = sum(device["samples"] for floor in table["floors"] for device in floor["devices"])
-    assert figures.parameters == 784 * 16 + 16 + 16 * 10 + 10
-    assert figures.flop_per_round == pytest.approx(5 * 0.05 * samples * figures.flop_per_sample)
-    assert figures.at_cut_1.affordable == 3
-    assert figures.obstacles == ()
+    assert summary.parameters == 784 * 16 + 16 + 16 * 10 + 10
+    assert summary.flop_per_round == pytest.approx(5 * 0.05 * samples * summary.flop_per_sample)
+    assert summary.at_cut_1.affordable == 3
+    assert summary.obstacles == ()
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ def test_headline_says_why_a_floor_can_never_take_part(change: object, reason: s
     for device in table["floors"][0]["devices"]:
         device["memory_gb"] = 1.175e-4
     change(table)  # type: ignore[operator]
-    (obstacle,) = figures_of(table).obstacles
+    (obstacle,) = headline_of(table).obstacles
     assert obstacle.floor == "press"
     assert reason in obstacle.reason

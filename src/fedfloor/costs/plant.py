@@ -1,4 +1,4 @@
-"""The plant as arrays: what stays the same from round to round, in the form the formulas take."""
+"""The plant as arrays: what stays the same from round to round, in the form that the formulas need."""
 
 __all__ = [
     "Band",

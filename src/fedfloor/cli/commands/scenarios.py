@@ -95,11 +95,11 @@ def check(
     plant = load(scenario, overrides or (), seed=seed)
     climate_of(plant)  # reads the traces, so that their mistakes show here
     make_policy(PolicySpec(plant.policy.name, tuple(plant.policy.settings.items())))
-    figures, short = headline(plant), shortage(plant, data_dir)
+    summary, short = headline(plant), shortage(plant, data_dir)
     if form is Format.JSON:
-        print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(figures), "shortage": short})
+        print_json({"scenario": plant.model_dump(mode="json"), "figures": asdict(summary), "shortage": short})
     else:
-        print_check(plant, figures)
+        print_check(plant, summary)
         print_short(short)
 
 
