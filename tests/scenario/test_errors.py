@@ -162,7 +162,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "unknown data set": (lambda t: t.update(data={"name": "cifar"}), ["data.name: unknown data set", "'cifar10'"]),
     "data set of another shape": (
         lambda t: t.update(data={"name": "cifar10"}),
-        ["model.input: must be [3, 32, 32], what 'cifar10' has, got [1, 28, 28]"],
+        ["model.input: must be [3, 32, 32] for the data set 'cifar10', got [1, 28, 28]"],
     ),
     "cut beyond the last layer": (lambda t: t["baseline"].update(cut=3), ["baseline.cut: must be <= 2", "got 3"]),
     "share above one": (
@@ -229,7 +229,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "more devices than fit": (
         lambda t: t["floors"][0]["devices"][0].update(count=10**9),
-        ["floors: 1,000,000,002 devices are more than a scenario may have"],
+        ["floors: devices: must be at most 1,000,000, got 1,000,000,002. Lower the counts"],
     ),
     "a unit left out": (
         lambda t: t["floors"][0]["gateway"].update(distance=5),
@@ -308,7 +308,7 @@ def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
         ("training", "must be section.key=value"),
         ("=3", "must be section.key=value"),
         ("floors.9.name=x", "floors.9: no such entry. Use a number from 0 to 1"),
-        ("name.first=x", "name.first: the value above it is no table"),
+        ("name.first=x", "name.first: the value above it is not a table"),
         ("training.iterations=3", "training.iterations: unknown key. Did you mean 'local_iterations'?"),
         ("seed=1\nrounds=2", "sets more than one value"),
         ("floors.²={}", "no such entry"),
