@@ -8,6 +8,7 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import ModelError, ScenarioError, TraceError
+from fedfloor.scenario.layers import ATTACHMENTS, KINDS
 from tests.conftest import Table, small_table
 
 Change = Callable[[Table], Any]
@@ -126,17 +127,11 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "unknown layer kind": (
         lambda t: t["model"]["layers"][0].update(kind="lstm"),
-        [
-            "model.layers[0].kind: unknown layer kind, got 'lstm'. "
-            "Known: convolution, max_pooling, average_pooling, linear."
-        ],
+        [f"model.layers[0].kind: unknown layer kind, got 'lstm'. Known: {', '.join(KINDS)}."],
     ),
     "unknown attachment": (
         lambda t: t["model"]["layers"][0].update(attached=["activation", "softmax"]),
-        [
-            "model.layers[0].attached[1]: unknown attachment, got 'softmax'. "
-            "Known: activation, activation_in, batch_norm, dropout, flatten."
-        ],
+        [f"model.layers[0].attached[1]: unknown attachment, got 'softmax'. Known: {', '.join(ATTACHMENTS)}."],
     ),
     "a linear layer with a kernel": (
         lambda t: t["model"]["layers"][0].update(kernel=[3, 3]),
