@@ -212,7 +212,7 @@ def _column(section: Section, key: str, count: int, seed: int, path: str, label:
     if number is None:
         return [None] * count
     if isinstance(number, tuple) and len(number) != count:
-        problem = f"has {len(number)} values for {count} members. Give {count} values, or a single number for all"
+        problem = f"has {len(number)} values for {count} entries. Give {count} values, or a single number for all"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}.")
     allowed = _range(type(section).model_fields[key])
     values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))

@@ -110,10 +110,7 @@ def _table(label: str) -> TomlTable:
         raise ScenarioError(f"{label}: the file is empty. `fedfloor init FILE` writes one to start from")
     try:
         return tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # not only syntax: also numbers that are too long and lists that are too deep
+    except (ValueError, RecursionError) as error:  # bad syntax, too long a number or too deep a list
         raise ScenarioError(f"{label}: not valid TOML: {error}. Fix that line") from None
 
 
