@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.plant import Plant, arrays_of
+from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
 
@@ -19,7 +19,7 @@ class RunArrays:
     """One run's log as arrays over T rounds, M floors and N devices."""
 
     run: ReadRun
-    plant: Plant
+    plant: PlantArrays
     rounds: Ints  #: (T,) from 1: how many rounds had been run
     delay: Floats  #: (T,) [s]
     clock: Floats  #: (T,) [s] simulated time at the end of the round
