@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.report import page as page_module
 from fedfloor.report.page import write_page
 from fedfloor.report.reading import Collection, ReadRun, Series, collect
 from fedfloor.report.tables import tables
@@ -383,12 +382,3 @@ def test_equal_runs_give_equal_pages(simulation: Path, tmp_path: Path) -> None:
     for page in pages:
         write_page(collect([simulation]), (HEADLINE,), page)
     assert pages[0].read_bytes() == pages[1].read_bytes()
-
-
-def test_without_plotly_the_extra_is_named(simulation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(page_module, "import_module", missing)
-    with pytest.raises(fedfloor.FedfloorError, match=r"pip install 'fedfloor\[report\]'"):
-        write_page(collect([simulation]), (), tmp_path / "report.html")

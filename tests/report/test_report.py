@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,7 +18,7 @@ import fedfloor
 import fedfloor.report.making
 from fedfloor.cli.show import reports as printed
 from fedfloor.cli.show import terminal
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
 from fedfloor.report.cells import Table
 from fedfloor.report.making import Report
 from fedfloor.report.reading import collect
@@ -292,6 +294,11 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     assert path.read_text() == "old"
 
 
+def test_the_function_can_be_called_although_its_package_has_the_same_name(runs: Path) -> None:
+    assert isinstance(sys.modules["fedfloor.report"], ModuleType)
+    assert isinstance(fedfloor.report(runs), Report)
+
+
 def test_other_things_than_folders_are_refused() -> None:
     with pytest.raises(RunLogError, match="got a run without a folder"):
         fedfloor.report(fedfloor.simulate("quick", "random", rounds=1))
@@ -301,11 +308,21 @@ def test_other_things_than_folders_are_refused() -> None:
         fedfloor.report([])
 
 
-def test_without_the_extra_its_install_command_is_named(runs: Path) -> None:
-    done = without_extras("report", "runs", cwd=runs.parent)
+def test_without_the_extra_nothing_is_written_and_its_install_command_is_named(runs: Path) -> None:
+    before = sorted(runs.parent.rglob("*"))
+    done = without_extras("report", "runs", "--csv", "all.csv", cwd=runs.parent)
     assert done.returncode == 2
     assert "pip install 'fedfloor[report]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert sorted(runs.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "plotly"])
+def test_either_library_of_the_extra_is_needed(library: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
+    with pytest.raises(MissingExtraError, match=r"a report needs the extra 'report'.*pip install 'fedfloor\[report\]'"):
+        fedfloor.report(runs)
+    assert not (runs / "figures").exists()
 
 
 def test_help_has_an_example(fedfloor_command: Command) -> None:

@@ -4,10 +4,11 @@ __all__ = ["STEPS", "Report", "make_report"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import MissingExtraError, RunLogError
 from fedfloor.report.cells import Table
 from fedfloor.report.export import write_csv
 from fedfloor.report.figures import FIGURES, draw_figures
@@ -63,6 +64,7 @@ def make_report(
     """
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     place = Path(out) if out is not None else paths[0] if len(paths) == 1 else Path("report")
+    _check_extra()
     on_step("reading")
     collection = collect(paths)
     _check_place(place)
@@ -76,6 +78,15 @@ def make_report(
     on_step("page")
     write_page(collection, found, place / PAGE)
     return Report(collection, found, place / PAGE, figures, table)
+
+
+def _check_extra() -> None:
+    """Refuse to start without the extra, before anything is written."""
+    for library in ("matplotlib", "plotly"):
+        try:
+            import_module(library)
+        except ImportError as error:
+            raise MissingExtraError("a report", "report") from error
 
 
 def _check_place(place: Path) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 import fedfloor
-from fedfloor.errors import MissingExtraError
 from fedfloor.report import measures, plots
 from fedfloor.report.arrays import RunArrays, SeriesArrays, lay_out
 from fedfloor.report.exploring import explored, kept_runs
@@ -63,10 +62,7 @@ def write_page(collection: Collection, tables: Sequence[PageTable], path: Path) 
 
 def _plotly() -> str:
     """Plotly's own JavaScript, harmless inside a script element."""
-    try:
-        offline = import_module("plotly.offline")  # an extra, and without types
-    except ImportError as error:
-        raise MissingExtraError("the report page", "report") from error
+    offline = import_module("plotly.offline")  # an extra, and without types
     return str(offline.get_plotlyjs()).replace("</script", r"<\/script")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedfloor.errors import MissingExtraError
 from fedfloor.report.arrays import lay_out
 from fedfloor.report.figures.canvas import STYLE, Laid
 from fedfloor.report.figures.curves import accuracy_over_rounds, accuracy_over_time, delay
@@ -42,10 +41,8 @@ def draw_figures(
     collection: Collection, folder: Path, *, pdf: bool = False, on_figure: Callable[[str], None] = lambda _: None
 ) -> tuple[Path, ...]:
     """Write every figure there is data for into the folder, as PNG and if asked as PDF; returns the files written."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415  # only for figures, and an extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("figures", "report") from error
+    import matplotlib as mpl  # noqa: PLC0415  # only for figures, and an extra
+
     names = tuple(_short(series.label) for series in collection.series)
     laid = Laid(collection, lay_out(collection), names)
     written: list[Path] = []
