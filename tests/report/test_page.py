@@ -16,6 +16,7 @@ import pytest
 import fedfloor
 from fedfloor.report.page import write_page
 from fedfloor.report.reading import Collection, ReadRun, Series, collect
+from fedfloor.report.results import results_of
 from fedfloor.report.tables import tables
 from fedfloor.rounds.summary import summarise
 
@@ -91,7 +92,7 @@ def full_page(runs: Path) -> Path:
     path = runs / "report.html"
     found = collect([runs])
     claimed = dataclasses.replace(found, name="paper-cifar10")  # which has a table of claims
-    write_page(claimed, tables(claimed), path)
+    write_page(results_of(claimed), tables(claimed), path)
     return path
 
 
@@ -314,7 +315,7 @@ def test_hostile_names_stay_text(browser: Any, runs: Path, tmp_path: Path) -> No
     )
     table = Table(HOSTILE, (HOSTILE, "b"), ((HOSTILE, HOSTILE),), HOSTILE)
     page = tmp_path / "hostile.html"
-    write_page(Collection(HOSTILE, series, (HOSTILE,), ()), (table, table), page)
+    write_page(results_of(Collection(HOSTILE, series, (HOSTILE,), ())), (table, table), page)
     visit(browser, page)
     assert browser.execute_script("return window.hit === undefined")
     assert browser.execute_script("return document.querySelector('h1').textContent") == HOSTILE
@@ -331,7 +332,7 @@ def test_hostile_names_stay_text(browser: Any, runs: Path, tmp_path: Path) -> No
 
 def test_a_simulation_says_what_training_would_add(browser: Any, simulation: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    write_page(collect([simulation]), (), page)
+    write_page(results_of(collect([simulation])), (), page)
     visit(browser, page)
     found = drawn(browser)
     assert set(found) - FAILED == ALWAYS
@@ -349,7 +350,7 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
     (going / "rounds.jsonl").write_text(lines[0], encoding="utf-8")
     (going / "bounds.json").unlink()
     page = tmp_path / "report.html"
-    write_page(collect([going, tmp_path / "nowhere"]), (HEADLINE,), page)
+    write_page(results_of(collect([going, tmp_path / "nowhere"])), (HEADLINE,), page)
     visit(browser, page)
     told = browser.execute_script("return document.querySelector('header').innerText")
     assert "1 of 4 rounds" in told
@@ -368,7 +369,8 @@ def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> N
     long = dataclasses.replace(run, records=tuple(records))
     page = tmp_path / "report.html"
     labels: Sequence[str] = ("one", "other")
-    write_page(Collection("campus", tuple(Series(label, (long,)) for label in labels), (), ()), (), page)
+    series = tuple(Series(label, (long,)) for label in labels)
+    write_page(results_of(Collection("campus", series, (), ())), (), page)
     assert page.stat().st_size < 15e6
     visit(browser, page, wait=300.0)
     found = drawn(browser)
@@ -380,5 +382,5 @@ def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> N
 def test_equal_runs_give_equal_pages(simulation: Path, tmp_path: Path) -> None:
     pages = [tmp_path / "one.html", tmp_path / "deep" / "other.html"]
     for page in pages:
-        write_page(collect([simulation]), (HEADLINE,), page)
+        write_page(results_of(collect([simulation])), (HEADLINE,), page)
     assert pages[0].read_bytes() == pages[1].read_bytes()

@@ -18,7 +18,7 @@ import numpy as np
 from fedfloor.errors import FedfloorError
 from fedfloor.report.arrays import SeriesArrays, lay_out_run
 from fedfloor.report.cells import Table, change
-from fedfloor.report.measures import rates
+from fedfloor.report.measures.rates import rates
 from fedfloor.report.policies import spec_of
 from fedfloor.report.reading import Collection, ReadRun, Series
 from fedfloor.report.statistics import AVERAGED, Interval, final_accuracy, interval, matched, rounds_to_reach
