@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fedfloor.cli.commands.training import what_is_left
 
 import fedfloor
+from fedfloor.api import what_is_left
 from fedfloor.errors import RunLogError
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
