@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 
 import fedfloor
 from benchmarks import training
-from fedfloor.costs.plant import Devices, Gateways, Plant
+from fedfloor.costs.plant import Devices, Gateways, PlantArrays
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.runs.plan import PlannedRound, export_snapshot
 from fedfloor.scheduling.registry import PolicySpec, make_policy
@@ -93,7 +93,7 @@ def grown(state: RoundState, floors: int, devices: int, channels: int, seed: int
     )
     return dataclasses.replace(
         state,
-        plant=Plant(state.plant.workload, state.plant.band, gateways, fleet),
+        plant=PlantArrays(state.plant.workload, state.plant.band, gateways, fleet),
         weather=weather,
         queue=rng.uniform(0, 3, floors),
         target_rate=np.full(floors, 0.5),

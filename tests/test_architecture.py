@@ -13,10 +13,10 @@ SOURCE = Path(fedfloor.__file__).parent
 #: a module imports only from lines above its own
 ORDER = [
     "errors", "units", "arrays", "references", "files", "scenario", "costs", "weather", "theory", "scheduling",
-    "training", "workers", "rounds", "runs", "report", "api", "cli",
+    "training", "workers", "rounds", "runs", "reports", "api", "cli",
 ]  # fmt: skip
 #: library -> the only place that may import it
-HOMES = {"torch": "training", "matplotlib": "report", "plotly": "report", "flwr": "flower", "ray": "workers"}
+HOMES = {"torch": "training", "matplotlib": "reports", "plotly": "report", "flwr": "flower", "ray": "workers"}
 HOMES |= {"tensorboard": "runs", "mlflow": "runs"}
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -49,7 +49,7 @@ from fedfloor.runs.simulate import Run, simulate_planned
 
 if TYPE_CHECKING:
     from fedfloor.costs.headline import Headline
-    from fedfloor.report.making import Report
+    from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
     from fedfloor.runs.evaluate import Evaluation
     from fedfloor.runs.plan import PlanAnswer, PlannedRound
@@ -267,12 +267,12 @@ def compare_with(
 
     runs = planned_comparison(scenario, policies, rounds, seed=seed, overrides=overrides, out=out, options=options)
     _need_extras()
-    told, folder = watch or Watch(), comparison_folder(runs[0].scenario.name, out)
+    watching, folder = watch or Watch(), comparison_folder(runs[0].scenario.name, out)
     folders = tuple(run.folder for run in runs if run.folder is not None)
     with locked(folder):
-        failed = compare_planned(runs, folder, options, told)
+        failed = compare_planned(runs, folder, options, watching)
         begun = [place for place in folders if _has_rounds(place)]
-        report = _report([*begun, folder], out=folder, on_step=told.on_report) if begun else None
+        report = _report([*begun, folder], out=folder, on_step=watching.on_report) if begun else None
     for error in failed.values():
         if not isinstance(error, FedfloorError | FailedRunError):
             raise error
@@ -307,7 +307,7 @@ def report(
 
 
 def _report(runs: Sequence[Path], **options: Any) -> "Report":
-    from fedfloor.report.making import make_report
+    from fedfloor.reports.making import make_report
 
     return make_report(runs, **options)
 

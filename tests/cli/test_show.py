@@ -206,7 +206,7 @@ def test_a_partition_that_is_unknown_points_to_own_data(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "data.partition: unknown partition, got 'mine:split'" in done.stderr
-    assert "data.name of your own, package.module:callable" in done.stderr
+    assert "set data.name to a package.module:callable" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -28,7 +28,7 @@ WORKLOAD = Workload.from_layers(
 )  # fmt: skip
 
 
-def figures_of(table: Table) -> Headline:
+def headline_of(table: Table) -> Headline:
     return headline(build(expand(parse(table, "small"), "small"), "small"))
 
 
@@ -60,6 +60,10 @@ def test_the_halves_add_up_to_the_whole(cut: int) -> None:  # A_n + B_n, Eq. (4)
     assert split.bottom_flop[0] + split.top_flop[0] == 5 * 3 * 7
     assert split.bottom_bytes[0] == pytest.approx(sum([10, 20, 40][:cut]) + 3 * sum([0.1, 0.2, 0.4][:cut]))
     assert split.bottom_bytes[0] + split.top_bytes[0] == pytest.approx(70 + 3 * 0.7)
+
+
+def test_without_layer_shapes_the_bytes_at_the_cuts_are_unknown() -> None:
+    assert np.isnan(WORKLOAD.boundary_bytes).tolist() == [True] * 4
 
 
 def test_training_time_scales_both_halves_with_the_samples() -> None:  # Eq. (1), and the repair of Eq. (18)
@@ -106,12 +110,12 @@ def test_plant_arrays_keep_the_order_of_the_scenario() -> None:
 
 def test_headline_counts_the_whole_round() -> None:
     table = small_table()
-    figures = figures_of(table)
+    summary = headline_of(table)
     samples = sum(device["samples"] for floor in table["floors"] for device in floor["devices"])
-    assert figures.parameters == 784 * 16 + 16 + 16 * 10 + 10
-    assert figures.flop_per_round == pytest.approx(5 * 0.05 * samples * figures.flop_per_sample)
-    assert figures.at_cut_1.affordable == 3
-    assert figures.obstacles == ()
+    assert summary.parameters == 784 * 16 + 16 + 16 * 10 + 10
+    assert summary.flop_per_round == pytest.approx(5 * 0.05 * samples * summary.flop_per_sample)
+    assert summary.at_cut_1.affordable == 3
+    assert summary.obstacles == ()
 
 
 @pytest.mark.parametrize(
@@ -132,6 +136,6 @@ def test_headline_says_why_a_floor_can_never_take_part(change: object, reason: s
     for device in table["floors"][0]["devices"]:
         device["memory_gb"] = 1.175e-4
     change(table)  # type: ignore[operator]
-    (obstacle,) = figures_of(table).obstacles
+    (obstacle,) = headline_of(table).obstacles
     assert obstacle.floor == "press"
     assert reason in obstacle.reason

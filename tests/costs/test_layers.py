@@ -9,11 +9,13 @@ from benchmarks.memory import allocator_peak, split_at
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedfloor.costs.layers import layer_costs, model_bits
+from fedfloor.costs.layers import boundary_bytes, layer_costs, model_bits
+from fedfloor.costs.plant import network_workload
 from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.description import infer_layers
 from fedfloor.training.network.models import build_model
+from fedfloor.training.network.split import halves
 
 MEMORY_MARGIN = 0.15
 VGG = {head: Model(name="vgg11", input=(3, 32, 32), head=head) for head in ("linear", "4096-4096")}
@@ -30,14 +32,14 @@ def counted(network: nn.Sequential, shape: tuple[int, ...], batch: int) -> list[
         network(x)
     with FlopCounterMode(display=False) as both:
         nn.functional.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
-    found = []
+    flops = []
     for name, module in network.named_children():
         if isinstance(module, nn.Conv2d | nn.Linear):
             there, there_and_back = (
                 sum(counter.get_flop_counts()[f"Sequential.{name}"].values()) for counter in (forward, both)
             )
-            found.append((there, there_and_back - there))
-    return found
+            flops.append((there, there_and_back - there))
+    return flops
 
 
 @pytest.mark.parametrize("head", VGG)
@@ -118,6 +120,36 @@ def test_a_narrowing_network_is_charged_its_largest_error_once() -> None:
     ]
     costs = layer_costs(layers, "exact")
     assert [costs.error_bytes[cut:].sum() for cut in range(3)] == [4 * 60, 4 * 20, 4 * 5]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(name="vgg11", input=(3, 32, 32), width=0.1, batch_norm=True),
+        Model(name="cnn", input=(1, 28, 28)),
+        Model(name="mlp", input=(1, 28, 28)),
+        Model(name="tests.training.networks:depthwise", input=(4, 9, 9)),
+        Model(name="tests.training.networks:by_rows", input=(1, 28, 28)),
+    ],
+    ids=lambda model: model.name,
+)
+def test_boundary_bytes_are_the_size_of_the_tensor_that_crosses_the_cut(model: Model) -> None:
+    batch, layers = 3, layers_of(model)
+    network = build_model(model)
+    assert isinstance(network, nn.Sequential)
+    x = torch.randn(batch, *model.input)
+    for cut in range(len(layers)):
+        sent = halves(network, cut)[0](x)
+        assert batch * boundary_bytes(layers)[cut] == sent.numel() * sent.element_size(), cut
+    assert len(halves(network, len(layers))[1]) == 0  # nothing is left for the gateway, so nothing is sent
+    assert boundary_bytes(layers)[len(layers)] == 0
+
+
+def test_a_workload_knows_the_boundary_bytes_of_its_network() -> None:
+    layers = layers_of(VGG["linear"])
+    workload = network_workload(layers, layer_costs(layers, "exact"), local_iterations=1, min_cut=0)
+    assert np.array_equal(workload.boundary_bytes, boundary_bytes(layers))
+    assert workload.boundary_bytes.shape == workload.flop_below.shape
 
 
 @pytest.mark.parametrize("cost_model", ["exact", "paper"])

@@ -8,9 +8,11 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import ModelError, ScenarioError, TraceError
+from fedfloor.scenario.layers import ATTACHMENTS, KINDS
 from tests.conftest import Table, small_table
 
 Change = Callable[[Table], Any]
+CONVOLUTION = {"name": "c", "kind": "convolution", "input": [1, 28, 28], "output": [4, 28, 28], "kernel": [3, 3]}
 
 
 def _remove(table: Table, key: str) -> None:
@@ -120,20 +122,42 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         ["model.layers[0].input: takes [783] but model.input is [1, 28, 28]"],
     ),
     "convolution without a kernel": (
-        lambda t: t["model"]["layers"].__setitem__(
-            0, {"name": "c", "kind": "convolution", "input": [1, 28, 28], "output": [4, 14, 14]}
-        ),
-        ["model.layers[0]", "needs its kernel"],
+        lambda t: t["model"]["layers"].__setitem__(0, {k: v for k, v in CONVOLUTION.items() if k != "kernel"}),
+        ["model.layers[0]: layer 'c' (convolution): the kernel is missing. Add it, as in kernel = [3, 3]"],
     ),
     "unknown layer kind": (
         lambda t: t["model"]["layers"][0].update(kind="lstm"),
-        ["model.layers[0].kind", "got 'lstm'"],
+        [f"model.layers[0].kind: unknown layer kind, got 'lstm'. Known: {', '.join(KINDS)}."],
+    ),
+    "unknown attachment": (
+        lambda t: t["model"]["layers"][0].update(attached=["activation", "softmax"]),
+        [f"model.layers[0].attached[1]: unknown attachment, got 'softmax'. Known: {', '.join(ATTACHMENTS)}."],
+    ),
+    "a linear layer with a kernel": (
+        lambda t: t["model"]["layers"][0].update(kernel=[3, 3]),
+        ["model.layers[0]: layer 'linear1' (linear): a linear layer has no kernel and no groups. Remove them"],
+    ),
+    "a linear layer that changes an earlier size": (
+        lambda t: t["model"]["layers"][0].update(input=[28, 28], output=[1, 16]),
+        ["a linear layer changes only the last size, got input [28, 28] and output [1, 16]"],
+    ),
+    "a convolution of vectors": (
+        lambda t: t["model"]["layers"][0].update(kind="convolution", kernel=[3, 3]),
+        ["input and output must be [channels, height, width], got [784] and [16]"],
+    ),
+    "groups that do not divide the channels": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"groups": 3}),
+        ["model.layers[0]: layer 'c' (convolution): 1 input channels cannot be divided into 3 groups"],
+    ),
+    "a kernel that cannot give the output": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"output": [4, 35, 28]}),
+        ["model.layers[0]: layer 'c' (convolution): a kernel of 3 cannot turn a size of 28 into 35"],
     ),
     "unknown model": (lambda t: t["model"].update(name="vgg12"), ["model.name: unknown model, got 'vgg12'", "'vgg11'"]),
     "unknown data set": (lambda t: t.update(data={"name": "cifar"}), ["data.name: unknown data set", "'cifar10'"]),
     "data set of another shape": (
         lambda t: t.update(data={"name": "cifar10"}),
-        ["model.input: must be [3, 32, 32], what 'cifar10' has, got [1, 28, 28]"],
+        ["model.input: must be [3, 32, 32] for the data set 'cifar10', got [1, 28, 28]"],
     ),
     "cut beyond the last layer": (lambda t: t["baseline"].update(cut=3), ["baseline.cut: must be <= 2", "got 3"]),
     "share above one": (
@@ -200,7 +224,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "more devices than fit": (
         lambda t: t["floors"][0]["devices"][0].update(count=10**9),
-        ["floors: 1,000,000,002 devices are more than a scenario may have"],
+        ["floors: devices: must be at most 1,000,000, got 1,000,000,002. Lower the counts"],
     ),
     "a unit left out": (
         lambda t: t["floors"][0]["gateway"].update(distance=5),
@@ -214,7 +238,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t["model"]["layers"].__setitem__(
             0, {"name": "p", "kind": "max_pooling", "input": [1, 28, 28], "output": [4, 14, 14], "kernel": [2, 2]}
         ),
-        ["model.layers[0]", "it keeps the number of channels"],
+        ["model.layers[0]: layer 'p' (max_pooling): pooling keeps the number of channels, got 1 in and 4 out"],
     ),
     "name with a slash": (lambda t: t.update(name="a/b"), ["name: ", "got 'a/b'"]),
 }
@@ -279,7 +303,7 @@ def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
         ("training", "must be section.key=value"),
         ("=3", "must be section.key=value"),
         ("floors.9.name=x", "floors.9: no such entry. Use a number from 0 to 1"),
-        ("name.first=x", "name.first: the value above it is no table"),
+        ("name.first=x", "name.first: the value above it is not a table"),
         ("training.iterations=3", "training.iterations: unknown key. Did you mean 'local_iterations'?"),
         ("seed=1\nrounds=2", "sets more than one value"),
         ("floors.²={}", "no such entry"),

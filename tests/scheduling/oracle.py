@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import lambertw
 
-from fedfloor.costs.plant import Band, Devices, Gateways, Plant, Workload
+from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
 from fedfloor.scenario.file import Baseline
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import RoundState
@@ -43,7 +43,7 @@ def random_round(rng: np.random.Generator, index: int = 0) -> RoundState:
     return RoundState(
         index=index,
         seed=1,
-        plant=Plant(
+        plant=PlantArrays(
             workload=Workload.from_layers(
                 flop, fixed, sample, local_iterations=5, model_bits=rng.uniform(1e7, 3e8),
                 min_cut=int(rng.integers(0, min(2, int(layers)) + 1)) if rng.random() < 0.3 else 0,

@@ -6,9 +6,9 @@ from torch import nn
 
 from fedfloor.costs.layers import layer_costs
 from fedfloor.errors import ModelError
-from fedfloor.scenario.layers import parameter_count, unchained
+from fedfloor.scenario.layers import ATTACHMENTS, KINDS, parameter_count, unchained
 from fedfloor.scenario.model import Costs, Model
-from fedfloor.training.network.description import describe, infer_layers
+from fedfloor.training.network.description import TORCH_ATTACHMENTS, TORCH_LAYERS, describe, infer_layers
 from fedfloor.training.network.models import MODELS, build_model
 from tests.training.networks import depthwise, two_layers
 
@@ -35,6 +35,16 @@ def test_shapes_chain_up_to_the_output_of_the_network(model: Model) -> None:
     assert unchained(layers) is None
     with torch.no_grad():
         assert tuple(build_model(model).eval()(torch.zeros(2, *model.input)).shape[1:]) == layers[-1].output
+
+
+def test_every_layer_kind_has_a_torch_module_and_every_torch_module_a_kind() -> None:
+    assert {layer.kind for layer in TORCH_LAYERS.values()} == set(KINDS)
+    assert set(TORCH_ATTACHMENTS.values()) - {None} == set(ATTACHMENTS)
+
+
+def test_layers_are_named_after_the_short_name_of_their_kind() -> None:
+    names = [layer.name for layer in describe(depthwise(), (4, 9, 9))]
+    assert names == ["conv1", "pool1", "linear1"]
 
 
 def test_vgg11_has_14_layers_and_its_cut_2_lies_after_the_first_pooling() -> None:
@@ -72,7 +82,7 @@ def test_an_activation_before_the_first_layer_is_refused() -> None:
 
 
 def test_a_network_without_layers_is_refused() -> None:
-    with pytest.raises(ModelError, match="has no convolution, pooling or linear layer"):
+    with pytest.raises(ModelError, match=r"has no layer of a known kind\. Add one of: convolution, "):
         describe(nn.Sequential(nn.Flatten()), (3,))
 
 

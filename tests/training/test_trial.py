@@ -22,7 +22,7 @@ OWN = r"networks\.py, line \d+\)"
         ("double_precision", r"parameter '1\.weight' is float64, models travel as float32\. Make it with \.float\(\)"),
         ("changes_in_place", r"a training step failed: RuntimeError: .*inplace operation.*operations in place often"),
         ("raises_forward", rf"a training step failed: LookupError: the press is not heated \(.*{OWN}\. Mend it"),
-        ("raises_on_shapes", rf"module '1' .* failed: LookupError: no shelf for \(2, 16\) \(.*{OWN}\. Mend it"),
+        ("raises_on_shapes", rf"module '1' .* failed: LookupError: no shelf for \(2, 16\) \(.*{OWN}\. Fix it"),
         ("raises_backward", rf"a training step failed: LookupError: the way back is closed \(.*{OWN}\. Mend it"),
         ("takes_no_single_gradients", rf"gradients of single samples .* failed: .*{OWN}.*rates to 'uniform'"),
         ("not_finite", r"its first weights are not finite: 1 of 160 in '3\.weight'\. Give it others"),

@@ -100,8 +100,8 @@ OutOption = Annotated[
 ]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"fedfloor {__version__}")
         raise typer.Exit
 

@@ -21,7 +21,7 @@ from fedfloor.costs.plant import Workload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitCosts:
-    """What each device's two halves cost at its cut, each (N,)."""
+    """Costs of each device's two halves at its cut, each (N,)."""
 
     bottom_flop: Floats  #: K D~_n sum_{l<=l_n} (o_l + o'_l), A_n
     top_flop: Floats  #: K D~_n sum_{l>l_n} (o_l + o'_l), B_n
@@ -60,17 +60,17 @@ def floor_sum(per_device: Floats, floor: Ints, floors: int) -> Floats:
 
 
 def floor_maximum(per_device: Floats, floor: Ints, floors: int) -> Floats:
-    """Largest over the devices of each floor, (N,) -> (M,): the slowest device of Eq. (1)."""
+    """Largest value over the devices of each floor, (N,) -> (M,): the slowest device of Eq. (1)."""
     largest = np.zeros(floors)
     np.maximum.at(largest, floor, per_device)
     return largest
 
 
 def round_delay(delay: Floats, selected: Bools) -> float:
-    """Delay of the round [s], Eq. (10): the slowest selected floor; 0 if nobody is selected."""
+    """Delay of the round [s], Eq. (10): the slowest selected floor; 0 if no floor is selected."""
     return float(np.max(delay, where=selected, initial=0.0))
 
 
 def exceeds(needed: Floats, available: Floats) -> Bools:
-    """Whether a need is above what there is, by more than rounding; same shape."""
+    """Whether a need exceeds what is available by more than rounding; same shape."""
     return needed > available * (1.0 + 1e-9)

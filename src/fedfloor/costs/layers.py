@@ -1,28 +1,18 @@
-"""FLOPs and bytes of every layer, Table II: `paper` to the letter, `exact` as torch does it."""
+"""FLOPs and bytes of every layer, Table II: `paper` to the letter, `exact` as torch does it.
 
-__all__ = [
-    "BITS_PER_PARAMETER",
-    "COST_MODELS",
-    "LayerCosts",
-    "exact_costs",
-    "layer_costs",
-    "model_bits",
-    "paper_costs",
-]
+What depends on the kind of a layer is in its row of `scenario.layers.KINDS`; this module assembles the arrays.
+"""
 
-from collections.abc import Callable, Sequence
+__all__ = ["COST_MODELS", "LayerCosts", "boundary_bytes", "exact_costs", "layer_costs", "model_bits", "paper_costs"]
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.scenario.layers import LayerSpec, parameter_count
-
-BITS_PER_PARAMETER = 32
-_S_F = BITS_PER_PARAMETER // 8  #: [byte] S_f, precision of weights, activations and gradients
-_INDEX = 8  #: [byte] where max pooling found its maximum
-_MASK = 1  #: [byte] whether dropout kept a number
+from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec, parameter_count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,42 +53,29 @@ def layer_costs(layers: Sequence[LayerSpec], cost_model: str) -> LayerCosts:
 
 def model_bits(layers: Sequence[LayerSpec]) -> float:
     """Size gamma of the model on the air [bit]."""
-    return float(BITS_PER_PARAMETER * parameter_count(layers))
+    return float(8 * BYTES_PER_NUMBER * parameter_count(layers))
+
+
+def boundary_bytes(layers: Sequence[LayerSpec]) -> Floats:
+    """Bytes per sample that the device sends up at every cut, (L+1,): the sample itself at cut 0, nothing at cut L."""
+    return BYTES_PER_NUMBER * _array([layers[0].input_size, *(layer.output_size for layer in layers[:-1]), 0])
 
 
 def paper_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
     """Table II to the letter; what it does not list (bias, activation, normalisation) costs nothing."""
-    forward, error, gradient, weight = [], [], [], []
-    for layer in layers:
-        product = _product(layer)
-        if layer.kind == "convolution":
-            assert layer.kernel is not None
-            (_, height, width), (filter_height, filter_width) = layer.output, layer.kernel
-            # Paper note: the table's error count of a convolution has no factor C_i C_o; kept in this cost model.
-            wide = 2 * filter_width + filter_width * width - 2
-            high = 2 * filter_height + filter_height * height - 2
-            counts = (product, 2 * wide * high, product)
-        elif layer.kind == "linear":
-            # Paper note: the table counts S_i S_o for a linear layer's gradient, half a product; kept.
-            counts = (product, product, product // 2)
-        else:
-            counts = (layer.input_size, layer.input_size, 0)
-        forward.append(counts[0])
-        error.append(counts[1])
-        gradient.append(counts[2])
-        # Paper note: the table's linear layer counts numbers, not bytes; we multiply by S_f as in the other rows.
-        weight.append(_S_F * layer.weights)
-    none = np.zeros(len(layers))
+    # Paper note: the table's linear layer counts numbers, not bytes; we multiply by S_f as in the other rows.
+    weight_bytes = BYTES_PER_NUMBER * _array(layer.weights for layer in layers)
+    zero = np.zeros(len(layers))
     return LayerCosts(
-        forward_flop=np.array(forward, float),
-        error_flop=np.array(error, float),
-        gradient_flop=np.array(gradient, float),
-        other_forward_flop=none,
-        other_backward_flop=none,
-        weight_bytes=np.array(weight, float),
-        gradient_bytes=np.array(weight, float),
-        output_bytes=np.array([_S_F * layer.output_size for layer in layers], float),
-        error_bytes=np.array([_S_F * layer.input_size for layer in layers], float),
+        forward_flop=_array(layer.row.paper_forward_flop(layer) for layer in layers),
+        error_flop=_array(layer.row.paper_error_flop(layer) for layer in layers),
+        gradient_flop=_array(layer.row.paper_gradient_flop(layer) for layer in layers),
+        other_forward_flop=zero,
+        other_backward_flop=zero,
+        weight_bytes=weight_bytes,
+        gradient_bytes=weight_bytes,
+        output_bytes=BYTES_PER_NUMBER * _array(layer.output_size for layer in layers),
+        error_bytes=BYTES_PER_NUMBER * _array(layer.input_size for layer in layers),
     )
 
 
@@ -107,26 +84,37 @@ def exact_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
 
     Error and gradient each cost the forward products; the first trained layer passes no error down.
     """
-    product = np.array([_product(layer) for layer in layers], float)
+    product = _array(layer.row.product_flop(layer) for layer in layers)
     error = product.copy()
     error[: np.flatnonzero(product)[0] + 1 if product.any() else 0] = 0.0
-    small = np.array([_small_items(layer) for layer in layers], float).reshape(len(layers), 2)
-    parameters = np.array([_S_F * layer.parameters for layer in layers], float)
-    held = np.array([_held_bytes(layer) for layer in layers], float)
-    held[0] += _S_F * layers[0].input_size  # the batch itself
+    other_forward = _array(
+        layer.row.other_forward_flop(layer) + layer.output_size * sum(entry.forward_flop for entry in layer.attachments)
+        for layer in layers
+    )
+    other_backward = _array(
+        layer.row.other_backward_flop(layer)
+        + layer.output_size * sum(entry.backward_flop for entry in layer.attachments)
+        for layer in layers
+    )
+    parameter_bytes = BYTES_PER_NUMBER * _array(layer.parameters for layer in layers)
+    kept_bytes = _array(
+        layer.output_size * (layer.row.kept_bytes + sum(entry.kept_bytes for entry in layer.attachments))
+        for layer in layers
+    )
+    kept_bytes[0] += BYTES_PER_NUMBER * layers[0].input_size  # the batch itself
     # Only one layer's error lives at a time, and it falls as the network narrows. Charging each layer what its error
     # exceeds the next one's makes the sum over any top part its largest error.
-    errors = np.array([_S_F * layer.output_size for layer in layers] + [0], float)
+    error_bytes = BYTES_PER_NUMBER * _array([*(layer.output_size for layer in layers), 0])
     return LayerCosts(
         forward_flop=product,
         error_flop=error,
         gradient_flop=product,
-        other_forward_flop=small[:, 0],
-        other_backward_flop=small[:, 1],
-        weight_bytes=parameters,
-        gradient_bytes=parameters,
-        output_bytes=held,
-        error_bytes=np.maximum(errors[:-1] - errors[1:], 0.0),
+        other_forward_flop=other_forward,
+        other_backward_flop=other_backward,
+        weight_bytes=parameter_bytes,
+        gradient_bytes=parameter_bytes,
+        output_bytes=kept_bytes,
+        error_bytes=np.maximum(error_bytes[:-1] - error_bytes[1:], 0.0),
     )
 
 
@@ -136,45 +124,5 @@ COST_MODELS: MappingProxyType[str, Callable[[Sequence[LayerSpec]], LayerCosts]] 
 )
 
 
-def _product(layer: LayerSpec) -> int:
-    """FLOPs per sample of the matrix product: 2 C_i H_f W_f C_o H_o W_o, or 2 S_i S_o; 0 for pooling."""
-    if layer.kind == "convolution":
-        return 2 * layer.weights * layer.output[1] * layer.output[2]
-    return 2 * layer.input_size * layer.output[-1] if layer.kind == "linear" else 0
-
-
-def _small_items(layer: LayerSpec) -> tuple[int, int]:
-    """FLOPs per sample outside the products, forward and backward."""
-    size, forward, backward = layer.output_size, 0, 0
-    if layer.weights and layer.bias:
-        forward, backward = size, size  # add it; sum its gradient
-    elif layer.kernel is not None and not layer.weights:
-        taps = layer.kernel[0] * layer.kernel[1]
-        if layer.kind == "max_pooling":
-            forward, backward = (taps - 1) * size, size  # compare; route the error to the maximum
-        else:
-            forward, backward = taps * size, taps * size  # add and divide; spread the error
-    per_number = {  # attachment -> FLOPs per number, forward and backward
-        "activation": (1, 1),
-        "activation_in": (1, 1),
-        "batch_norm": (7, 11),  # mean 1, variance 2, normalise 2, scale and shift 2; the two sums and the error back
-        "dropout": (1, 1),
-        "flatten": (0, 0),
-    }
-    for item in layer.attached:
-        forward += per_number[item][0] * size
-        backward += per_number[item][1] * size
-    return forward, backward
-
-
-def _held_bytes(layer: LayerSpec) -> int:
-    """Bytes per sample that autograd keeps of the layer until its backward pass."""
-    held = _S_F * layer.output_size
-    if layer.kind == "max_pooling":
-        held += _INDEX * layer.output_size
-    for item in layer.attached:
-        if item in ("batch_norm", "activation_in"):
-            held += _S_F * layer.output_size  # their input beside their output
-        elif item == "dropout":
-            held += (_S_F + _MASK) * layer.output_size
-    return held
+def _array(counts: Iterable[int]) -> Floats:
+    return np.array([*counts], float)

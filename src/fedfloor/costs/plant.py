@@ -1,6 +1,17 @@
-"""The plant as arrays: what stays the same from round to round, in the form the formulas take."""
+"""The plant as arrays: what stays the same from round to round, in the form that the formulas need."""
 
-__all__ = ["Band", "Devices", "Gateways", "Plant", "Workload", "arrays_of", "column", "read_only", "workload_of"]
+__all__ = [
+    "Band",
+    "Devices",
+    "Gateways",
+    "PlantArrays",
+    "Workload",
+    "arrays_of",
+    "column",
+    "network_workload",
+    "read_only",
+    "workload_of",
+]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -9,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.costs.layers import layer_costs, model_bits
+from fedfloor.costs.layers import LayerCosts, boundary_bytes, layer_costs, model_bits
+from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.resolved import Scenario
 
 
 def read_only(instance: Any) -> None:
-    """Close the arrays of a frozen dataclass for writing: what a policy sees, it cannot change."""
+    """Close the arrays of a frozen dataclass for writing, so that a policy cannot change what it reads."""
     for entry in fields(instance):
         value = getattr(instance, entry.name)
         if isinstance(value, np.ndarray):
@@ -23,28 +35,33 @@ def read_only(instance: Any) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """What one round of training asks for; sums over the first l layers for every cut l = 0..L."""
+    """What one round of training demands; arrays have an entry for every cut l = 0..L.
+
+    Names that end in `_below` are sums over the first l layers.
+    """
 
     flop_below: Floats  #: (L+1,) [1]    sum_{i<=l} (o_i + o'_i), per sample
     fixed_bytes_below: Floats  #: (L+1,) [byte] weights and gradients
     sample_bytes_below: Floats  #: (L+1,) [byte] per sample of the batch
+    boundary_bytes: Floats  #: (L+1,) [byte] per sample, sent from device to gateway; nan if unknown
     local_iterations: int  #: K
     model_bits: float  #: [bit] gamma
-    min_cut: int  #: least cut that is allowed
+    min_cut: int  #: smallest cut that is allowed
 
     def __post_init__(self) -> None:
         read_only(self)
 
     @classmethod
     def from_layers(
-        cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, *, local_iterations: int, model_bits: float,
-        min_cut: int,
+        cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, boundary_bytes: Floats | None = None, *,
+        local_iterations: int, model_bits: float, min_cut: int,
     ) -> "Workload":  # fmt: skip
-        """From figures per layer, each (L,)."""
+        """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known."""
         return cls(
             _below(flop),
             _below(fixed_bytes),
             _below(sample_bytes),
+            np.full(len(flop) + 1, np.nan) if boundary_bytes is None else boundary_bytes,
             local_iterations=local_iterations,
             model_bits=model_bits,
             min_cut=min_cut,
@@ -103,13 +120,13 @@ class Devices:
         read_only(self)
 
     def on_floor(self, floors: int) -> Ints:
-        """How many devices each floor has, (M,)."""
+        """Number of devices on each floor, (M,)."""
         return np.bincount(self.floor, minlength=floors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plant:
-    """The parts of a plant that no round changes."""
+class PlantArrays:
+    """Everything about a plant that no round changes."""
 
     workload: Workload
     band: Band
@@ -117,26 +134,38 @@ class Plant:
     devices: Devices
 
 
-def workload_of(scenario: Scenario) -> Workload:
-    """What a round asks for in this scenario."""
-    costs = layer_costs(scenario.layers, scenario.costs.model)
+def network_workload(
+    layers: Sequence[LayerSpec], costs: LayerCosts, *, local_iterations: int, min_cut: int
+) -> Workload:
+    """Workload of training a network with the given layers and costs."""
     return Workload.from_layers(
         costs.flop,
         costs.fixed_bytes,
         costs.sample_bytes,
+        boundary_bytes(layers),
+        local_iterations=local_iterations,
+        model_bits=model_bits(layers),
+        min_cut=min_cut,
+    )
+
+
+def workload_of(scenario: Scenario) -> Workload:
+    """Workload of a round in this scenario."""
+    return network_workload(
+        scenario.layers,
+        layer_costs(scenario.layers, scenario.costs.model),
         local_iterations=scenario.training.local_iterations,
-        model_bits=model_bits(scenario.layers),
         min_cut=scenario.training.min_cut,
     )
 
 
-def arrays_of(scenario: Scenario) -> Plant:
-    """The scenario's plant as arrays; without limits memory is endless."""
+def arrays_of(scenario: Scenario) -> PlantArrays:
+    """Arrays of the scenario's plant; memory is infinite if the scenario has no limits."""
     gateways = [floor.gateway for floor in scenario.floors]
     devices = scenario.devices
     memory = 1.0 if scenario.limits else np.inf
     fraction = scenario.training.batch_fraction
-    return Plant(
+    return PlantArrays(
         workload=workload_of(scenario),
         band=Band(
             scenario.radio.uplink_bandwidth,
@@ -165,11 +194,11 @@ def arrays_of(scenario: Scenario) -> Plant:
     )
 
 
-def column(entries: Sequence[Any], field: str) -> Floats:
-    """One field of many objects."""
+def column(entries: Sequence[object], field: str) -> Floats:
+    """Values of one field over many objects, as an array."""
     return np.array([getattr(entry, field) for entry in entries], dtype=float)
 
 
 def _below(per_layer: Floats) -> Floats:
-    """Sum over the first l layers for every cut l, (L,) -> (L+1,)."""
+    """Sums over the first l layers for every cut l, (L,) -> (L+1,)."""
     return np.concatenate([[0.0], np.cumsum(per_layer)])

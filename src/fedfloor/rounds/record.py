@@ -328,6 +328,8 @@ def problem_of(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"has no '{path}'"
     context: Mapping[str, object] = first.get("ctx", {})
+    if first["type"] == "json_invalid":
+        return f"is not JSON: {context['error']}"
     must = {
         "bool_type": "be true or false",
         "int_type": "be a whole number",

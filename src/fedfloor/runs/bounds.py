@@ -55,8 +55,8 @@ def _divergence(records: Sequence[RoundRecord]) -> Bound | None:
         for gateway in record.gateways
         if isinstance(gateway.divergence, float) and isinstance(gateway.divergence_bound, float)
     ]
-    known = [(measured, bound) for measured, bound in pairs if bound > 0.0]
-    return divergence_statement([measured for measured, _ in known], [bound for _, bound in known])
+    bounded = [(measured, bound) for measured, bound in pairs if bound > 0.0]
+    return divergence_statement([measured for measured, _ in bounded], [bound for _, bound in bounded])
 
 
 def _least_delay(scenario: Scenario, records: Sequence[RoundRecord]) -> float:

@@ -39,25 +39,25 @@ def refuse_export(path: Path, run: Path) -> None:
     """Refuse a path that is not a plain file, or that belongs to the run itself."""
     target, folder = Path(os.path.realpath(path)), Path(os.path.realpath(run))
     try:
-        found = target.stat() if target.parent.is_dir() else None
-        if found is None:
+        status = target.stat() if target.parent.is_dir() else None
+        if status is None:
             raise RunLogError(f"{path}: there is no folder {target.parent}. Make it, or name another file")
-        same = any(os.path.samestat(found, file.stat()) for file in own_files(folder) if file.exists())
+        same = any(os.path.samestat(status, file.stat()) for file in own_files(folder) if file.exists())
     except FileNotFoundError:
-        found, same = None, False
+        status, same = None, False
     except OSError as error:
         raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
     if same or target.parent == folder / CHECKPOINT:
-        raise RunLogError(f"{path}: belongs to the run itself, which needs it to go on. Name another file")
-    if found is not None and stat.S_ISDIR(found.st_mode):
-        raise RunLogError(f"{path}: is a folder. Name a file in it, as {path / 'model.safetensors'}")
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        raise RunLogError(f"{path}: is a pipe or a device, no plain file. Name another file")
-    if found is not None and not os.access(target, os.W_OK):
+        raise RunLogError(f"{path}: belongs to the run itself, which needs it to resume. Name another file")
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        raise RunLogError(f"{path}: is a folder. Name a file in it, such as {path / 'model.safetensors'}")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file")
+    if status is not None and not os.access(target, os.W_OK):
         raise RunLogError(f"{path}: is write-protected. Name another file")
     if ".safetensors" not in (path.suffix, target.suffix):
         advice = f"Name it {path.with_suffix('.safetensors').name}"
-        raise RunLogError(f"{path}: must end in .safetensors, for that is what it will hold. {advice}")
+        raise RunLogError(f"{path}: must end in .safetensors, which is its format. {advice}")
 
 
 def export_model(path: Path, weights: Mapping[str, npt.NDArray[np.generic]], facts: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ class Mirror:
 
     folder: Path
     _logged: dict[str, int] = field(default_factory=dict)  #: bytes of logs
-    _seen: dict[str, bytes] = field(default_factory=dict)  #: small files
+    _sent: dict[str, bytes] = field(default_factory=dict)  #: small files
 
     def changes(self) -> Changes:
         """What is new since the last call.
@@ -49,9 +49,9 @@ class Mirror:
     def _whole(self, name: str) -> Changes:
         """A small file, if it is new."""
         content = _bytes(self.folder / name)
-        if content is None or content == self._seen.get(name):
+        if content is None or content == self._sent.get(name):
             return ()
-        self._seen[name] = content
+        self._sent[name] = content
         return ((name, 0, content),)
 
 
@@ -97,8 +97,8 @@ class Kept:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         logged = {name: len(content) for name, content in self.files.items() if name in _LOGS}
-        seen = {name: content for name, content in self.files.items() if name in (SCENARIO, _STATE)}
-        return Mirror(folder, logged, seen)
+        sent = {name: content for name, content in self.files.items() if name in (SCENARIO, _STATE)}
+        return Mirror(folder, logged, sent)
 
 
 def kept_of(folder: Path) -> Kept:

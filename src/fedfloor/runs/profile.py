@@ -4,13 +4,13 @@ __all__ = ["Profile", "inferred_layers", "layers_toml", "profile"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from pydantic import JsonValue
 
-from fedfloor.costs.compute import split_costs
-from fedfloor.costs.layers import LayerCosts, layer_costs, model_bits
-from fedfloor.costs.plant import Workload
+from fedfloor.costs.compute import SplitCosts, split_costs
+from fedfloor.costs.layers import LayerCosts, layer_costs
+from fedfloor.costs.plant import Workload, network_workload
 from fedfloor.errors import MissingExtraError, ScenarioError
 from fedfloor.scenario import LayerSpec, parameter_count, parse_model
 from fedfloor.scenario.catalogue import NETWORKS
@@ -21,9 +21,60 @@ from fedfloor.scenario.model import Costs, Model
 class Profile:
     """A network's layer list with its costs."""
 
+    model: str
+    cost_model: str
+    batch: int  #: samples in a batch
     layers: tuple[LayerSpec, ...]
-    costs: LayerCosts
-    figures: dict[str, Any]  #: the same as plain figures, with the totals of every cut
+    costs: LayerCosts  #: of every layer
+    workload: Workload  #: of one iteration
+    split: SplitCosts  #: of one iteration with a batch, each (L+1,): one entry per cut
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained parameters of the whole network."""
+        return parameter_count(self.layers)
+
+    def table(self) -> dict[str, JsonValue]:
+        """Everything that is printed, as plain data with units in the keys."""
+        return {
+            "model": self.model,
+            "cost_model": self.cost_model,
+            "batch": self.batch,
+            "parameters": self.parameters,
+            "model_bits": self.workload.model_bits,
+            "layers": [self._layer(index) for index in range(len(self.layers))],
+            "cuts": [self._cut(cut) for cut in range(len(self.layers) + 1)],
+        }
+
+    def _layer(self, index: int) -> dict[str, JsonValue]:
+        layer, costs = self.layers[index], self.costs
+        return {
+            **layer.model_dump(mode="json"),
+            "parameters": layer.parameters,
+            "forward_flop": costs.forward_flop[index],
+            "error_flop": costs.error_flop[index],
+            "gradient_flop": costs.gradient_flop[index],
+            "other_forward_flop": costs.other_forward_flop[index],
+            "other_backward_flop": costs.other_backward_flop[index],
+            "weight_bytes": costs.weight_bytes[index],
+            "gradient_bytes": costs.gradient_bytes[index],
+            "output_bytes_per_sample": costs.output_bytes[index],
+            "error_bytes_per_sample": costs.error_bytes[index],
+            "fixed_bytes": costs.fixed_bytes[index],
+            "bytes_per_sample": costs.sample_bytes[index],
+        }
+
+    def _cut(self, cut: int) -> dict[str, JsonValue]:
+        split = self.split
+        return {
+            "cut": cut,
+            "after": self.layers[cut - 1].name if cut else None,
+            "device_flop": split.bottom_flop[cut],
+            "gateway_flop": split.top_flop[cut],
+            "device_bytes": split.bottom_bytes[cut],
+            "gateway_bytes": split.top_bytes[cut],
+            "boundary_bytes_per_sample": int(self.workload.boundary_bytes[cut]),
+        }
 
     @property
     def layers_toml(self) -> str:
@@ -41,12 +92,15 @@ def profile(name: str, shape: str | None, *, batch: int, costs: str, overrides: 
         sizes = list(NETWORKS[name].input) if name in NETWORKS else [1]
     model = parse_model({"name": name, "input": sizes}, overrides)
     layers = inferred_layers(model, Costs(), f"profile {name}")
-    found = layer_costs(layers, costs)
-    return Profile(layers, found, _figures(model.name, layers, found, costs, batch))
+    per_layer = layer_costs(layers, costs)
+    workload = network_workload(layers, per_layer, local_iterations=1, min_cut=0)
+    every_cut = np.arange(len(layers) + 1)
+    split = split_costs(workload, every_cut, np.full(every_cut.size, float(batch)))
+    return Profile(model.name, costs, batch, layers, per_layer, workload, split)
 
 
 def inferred_layers(model: Model, costs: Costs, label: str) -> tuple[LayerSpec, ...]:
-    """Layer list of the network whose costs are asked for; needs torch."""
+    """Layer list of the network that the costs describe; needs torch."""
     try:
         from fedfloor.training.network.description import infer_layers  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -59,7 +113,7 @@ def inferred_layers(model: Model, costs: Costs, label: str) -> tuple[LayerSpec, 
 
 
 def layers_toml(layers: Sequence[LayerSpec]) -> str:
-    """The layer list as a scenario carries it under [model], one layer a line."""
+    """TOML text of the layer list as a scenario carries it under [model], one layer per line."""
     return "\n".join(["layers = [", *(f"  {{{', '.join(_keys(layer))}}}," for layer in layers), "]"])
 
 
@@ -84,50 +138,3 @@ def _size(part: str, shape: str) -> int:
             f"--input {shape}: must be whole numbers from 1 to 1,000,000 with commas between, got '{part}'"
         )
     return int(part)
-
-
-def _figures(name: str, layers: Sequence[LayerSpec], costs: LayerCosts, cost_model: str, batch: int) -> dict[str, Any]:
-    """Everything the tables show, as plain figures with units in the keys."""
-    depth = len(layers)
-    workload = Workload.from_layers(
-        costs.flop, costs.fixed_bytes, costs.sample_bytes, local_iterations=1, model_bits=model_bits(layers), min_cut=0
-    )
-    split = split_costs(workload, np.arange(depth + 1), np.full(depth + 1, float(batch)))
-    sent = [layers[0].input_size, *(layer.output_size for layer in layers)]
-    return {
-        "model": name,
-        "cost_model": cost_model,
-        "batch": batch,
-        "parameters": parameter_count(layers),
-        "model_bits": workload.model_bits,
-        "layers": [
-            {
-                **layer.model_dump(mode="json"),
-                "parameters": layer.parameters,
-                "forward_flop": costs.forward_flop[index],
-                "error_flop": costs.error_flop[index],
-                "gradient_flop": costs.gradient_flop[index],
-                "other_forward_flop": costs.other_forward_flop[index],
-                "other_backward_flop": costs.other_backward_flop[index],
-                "weight_bytes": costs.weight_bytes[index],
-                "gradient_bytes": costs.gradient_bytes[index],
-                "output_bytes_per_sample": costs.output_bytes[index],
-                "error_bytes_per_sample": costs.error_bytes[index],
-                "fixed_bytes": costs.fixed_bytes[index],
-                "bytes_per_sample": costs.sample_bytes[index],
-            }
-            for index, layer in enumerate(layers)
-        ],
-        "cuts": [
-            {
-                "cut": cut,
-                "after": layers[cut - 1].name if cut else None,
-                "device_flop": split.bottom_flop[cut],
-                "gateway_flop": split.top_flop[cut],
-                "device_bytes": split.bottom_bytes[cut],
-                "gateway_bytes": split.top_bytes[cut],
-                "boundary_bytes_per_sample": 4 * sent[cut] if cut < depth else 0,
-            }
-            for cut in range(depth + 1)
-        ],
-    }

@@ -1,4 +1,4 @@
-"""The networks and data sets a scenario can name, with what can be known of them without torch or files."""
+"""The networks, data sets and cost models a scenario can name, with what is known about them without torch or files."""
 
 __all__ = ["COST_MODELS", "DATASETS", "NETWORKS", "DatasetFacts", "NetworkFacts"]
 

@@ -1,4 +1,4 @@
-"""Groups and distributions -> single floors and devices with plain numbers -> the plant in SI units."""
+"""Groups and distributions -> single floors and devices with plain numbers -> plant in SI units."""
 
 __all__ = ["build", "expand", "resolved_toml", "stream"]
 
@@ -19,27 +19,27 @@ from fedfloor.scenario.resolved import Battery, Device, Floor, Gateway, Radio, S
 from fedfloor.scenario.section import Section
 from fedfloor.units import split_suffix, to_si
 
-#: keys of a gateway that have a value per channel
+#: keys of a gateway that have one value per channel
 _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
-#: keys of a device that its hardware class may give
+#: keys of a device that its hardware class can provide
 _HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key != "source")
 
 
 def stream(seed: int, path: str) -> np.random.Generator:
-    """Random numbers for one key of the scenario; other keys draw from streams of their own."""
+    """Random generator for one key of the scenario, independent of every other key."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(path.encode()),)))
 
 
 def expand(file: ScenarioFile, label: str) -> ScenarioFile:
-    """The same scenario with every floor and device on its own and every number drawn."""
+    """The same scenario with every group written out as single floors and devices, and every number drawn."""
     numbers: Counter[str] = Counter()
     floors = tuple(
         floor
         for index, group in enumerate(file.floors)
         for floor in _floors(file, group, _names(group, numbers), f"floors[{index}]", label)
     )
-    _refuse_twice("floor", [floor.name for floor in floors], label)
-    _refuse_twice("device", [device.name for floor in floors for device in floor.devices], label)
+    _refuse_duplicates("floor", [floor.name for floor in floors], label)
+    _refuse_duplicates("device", [device.name for floor in floors for device in floor.devices], label)
     _check_floors(file, floors, label)
     for key in ("rates", "simulated_rates"):
         rates = getattr(file.participation, key)
@@ -51,7 +51,7 @@ def expand(file: ScenarioFile, label: str) -> ScenarioFile:
 
 
 def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> None:
-    """What the drawn numbers have to do with each other."""
+    """Check the drawn numbers of each floor against the numbers that limit them."""
     for floor in floors:
         low, high = floor.gateway.min_frequency_ghz, floor.gateway.max_frequency_ghz
         assert isinstance(low, float)
@@ -66,7 +66,7 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
 
 
 def build(file: ScenarioFile, label: str) -> Scenario:
-    """The plant of an expanded scenario that has its layer list, in SI units."""
+    """Plant in SI units of an expanded scenario that has a layer list."""
     assert file.model.layers is not None
     depth = len(file.model.layers)
     for key, cut in (("baseline.cut", file.baseline.cut), ("training.min_cut", file.training.min_cut)):
@@ -84,20 +84,20 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         costs=file.costs,
         training=file.training,
         data=file.data,
-        radio=Radio(**_si(file.radio)),
+        radio=Radio.model_validate(_si(file.radio)),
         floors=tuple(
             Floor(
                 name=floor.name,
                 classes_per_device=floor.classes_per_device,
-                gateway=Gateway(**_si(floor.gateway)),
+                gateway=Gateway.model_validate(_si(floor.gateway)),
                 devices=tuple(
-                    Device(**{k: v for k, v in _si(device).items() if k in Device.model_fields})
+                    Device.model_validate({k: v for k, v in _si(device).items() if k in Device.model_fields})
                     for device in floor.devices
                 ),
             )
             for floor in file.floors
         ),
-        battery=Battery(**_si(_battery(file, file.floors, label))),
+        battery=Battery.model_validate(_si(_battery(file, file.floors, label))),
         baseline=file.baseline,
         participation=file.participation,
         policy=file.policy,
@@ -106,12 +106,12 @@ def build(file: ScenarioFile, label: str) -> Scenario:
 
 
 def resolved_toml(file: ScenarioFile) -> str:
-    """An expanded scenario as TOML text; reading it gives the same plant to the last bit."""
+    """TOML text of an expanded scenario; reading it gives the same plant to the last bit."""
     return tomli_w.dumps(_without_none(file.model_dump(mode="python")))
 
 
 def _names(group: FloorGroup | DeviceGroup, numbers: Counter[str], prefix: str = "") -> list[str]:
-    """Names of what a group stands for; the numbers go on over groups of the same name."""
+    """Names of a group's members; the numbering continues across groups of the same name."""
     if group.count is None:
         return [f"{prefix}{group.name}"]
     first = numbers[group.name] + 1
@@ -134,11 +134,14 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
     devices: list[list[DeviceGroup]] = [[] for _ in range(count)]
     numbers = [Counter[str]() for _ in range(count)]
     for index, device_group in enumerate(group.devices):
-        # A device given one by one keeps its name; the others carry their floor's.
-        alone = device_group.count is None and group.count is None
-        own = [_names(device_group, numbers[floor], "" if alone else f"{names[floor]}.") for floor in range(count)]
-        for floor, singles in enumerate(_devices(file, device_group, own, f"{path}.devices[{index}]", label)):
-            devices[floor] += singles
+        # A single device of a single floor keeps its name; any other name starts with the name of the floor.
+        is_single = device_group.count is None and group.count is None
+        device_names = [
+            _names(device_group, numbers[floor], "" if is_single else f"{names[floor]}.") for floor in range(count)
+        ]
+        members = _devices(file, device_group, device_names, f"{path}.devices[{index}]", label)
+        for floor, members_of_floor in enumerate(members):
+            devices[floor] += members_of_floor
     return [
         FloorGroup.model_construct(
             name=names[floor],
@@ -152,11 +155,11 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
 
 
 def _battery(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> BatteryFile:
-    """A capacity for every single floor and device; 0 where none is given."""
-    given, devices = file.battery or BatteryFile(), sum(len(floor.devices) for floor in floors)
+    """Battery with a capacity for every floor and every device; 0 if none is given."""
+    battery, devices = file.battery or BatteryFile(), sum(len(floor.devices) for floor in floors)
 
     def capacities(key: str, count: int) -> tuple[float, ...]:
-        return tuple(value or 0.0 for value in _column(given, key, count, file.seed, "battery", label))
+        return tuple(value or 0.0 for value in _column(battery, key, count, file.seed, "battery", label))
 
     return BatteryFile.model_construct(
         gateway_capacity_j=capacities("gateway_capacity_j", len(floors)),
@@ -167,96 +170,94 @@ def _battery(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> 
 def _devices(
     file: ScenarioFile, group: DeviceGroup, names: list[list[str]], path: str, label: str
 ) -> list[list[DeviceGroup]]:
-    """The single devices of a group, floor by floor."""
-    each = len(names[0])
-    merged = _with_hardware(file.hardware, group, path, label)
+    """The single devices of a group, one list per floor."""
+    per_floor = len(names[0])
+    complete_group = _with_hardware(file.hardware, group, path, label)
     keys = ["samples", *_HARDWARE_KEYS]
-    columns = {key: _column(merged, key, each * len(names), file.seed, path, label) for key in keys}
+    columns = {key: _column(complete_group, key, per_floor * len(names), file.seed, path, label) for key in keys}
     return [
         [
             DeviceGroup.model_construct(
                 name=name,
                 count=None,
                 hardware=None,
-                **{key: column[floor * each + index] for key, column in columns.items()},
+                **{key: column[floor * per_floor + index] for key, column in columns.items()},
             )
-            for index, name in enumerate(of_floor)
+            for index, name in enumerate(names_on_floor)
         ]
-        for floor, of_floor in enumerate(names)
+        for floor, names_on_floor in enumerate(names)
     ]
 
 
 def _with_hardware(classes: Mapping[str, Hardware], group: DeviceGroup, path: str, label: str) -> DeviceGroup:
-    """The group with what its hardware class gives filled in."""
-    given: dict[str, Number] = {}
+    """The group, with the keys that it leaves out taken from its hardware class."""
+    values: dict[str, Number] = {}
     if group.hardware is not None:
         if group.hardware not in classes:
             advice = advice_for(group.hardware, classes) if classes else "Add a table [hardware.<class>]."
             problem = f"unknown hardware class, got '{group.hardware}'"
             raise ScenarioError(f"{label}: {path}.hardware: {problem}. {advice}")
-        given = {key: getattr(classes[group.hardware], key) for key in _HARDWARE_KEYS}
+        values = {key: getattr(classes[group.hardware], key) for key in _HARDWARE_KEYS}
     for key in _HARDWARE_KEYS:
         if getattr(group, key) is not None:
-            given[key] = getattr(group, key)
-        elif key not in given:
+            values[key] = getattr(group, key)
+        elif key not in values:
             raise ScenarioError(f"{label}: {path}.{key}: is missing. Add it, or name a hardware class that has it.")
-    return group.model_copy(update=given)
+    return group.model_copy(update=values)
 
 
 def _column(section: Section, key: str, count: int, seed: int, path: str, label: str) -> list[Any]:
-    """Plain values of one key for everything its group stands for."""
+    """Plain values of one key, one per member of the group; None for every member if the key is not given."""
     number: Number | None = getattr(section, key)
     if number is None:
         return [None] * count
     if isinstance(number, tuple) and len(number) != count:
-        problem = f"has {len(number)} values for {count}. Give {count} values, one each, or a single number"
+        problem = f"has {len(number)} values for {count} entries. Give {count} values, or a single number for all"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}.")
     allowed = _range(type(section).model_fields[key])
     values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))
     if not all(allowed.holds(value) for value in values):
-        problem = f"no draw was {allowed.words()}, got {allowed.written(number)}"
+        problem = f"no draw was {allowed.words()}, got {allowed.toml_value(number)}"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}. Move the mean into the range.")
     return [round(value) if allowed.whole else float(value) for value in values]
 
 
 def _range(field: FieldInfo) -> Range:
-    """The range a number key is declared with."""
-    found = [entry for entry in field.metadata if isinstance(entry, Range)]
-    if not found:  # `Positive | None` keeps it one level down
-        members = getattr(field.annotation, "__args__", ())
-        found = [
-            entry for member in members for entry in getattr(member, "__metadata__", ()) if isinstance(entry, Range)
-        ]
-    return found[0]
+    """Range that a number key is declared with."""
+    members = getattr(field.annotation, "__args__", ())  # `Positive | None` keeps the range one level down
+    metadata = [*field.metadata, *(entry for member in members for entry in getattr(member, "__metadata__", ()))]
+    return next(entry for entry in metadata if isinstance(entry, Range))
 
 
-def _refuse_twice(what: str, names: list[str], label: str) -> None:
-    seen: set[str] = set()
+def _refuse_duplicates(what: str, names: list[str], label: str) -> None:
+    earlier_names: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier_names:
             raise ScenarioError(f"{label}: floors: duplicate {what} name, got '{name}' twice. Rename one of them.")
-        seen.add(name)
+        earlier_names.add(name)
 
 
-def _si(section: Section) -> dict[str, Any]:
-    """The section's values in SI units under keys without unit suffix; memory keeps its `_bytes`."""
-    converted: dict[str, Any] = {}
+def _si(section: Section) -> dict[str, object]:
+    """Values of a section in SI units, under keys without unit suffix except `_bytes` for memory."""
+    values: dict[str, object] = {}
     for key, value in section:
         stem, suffix = split_suffix(key)
         name = f"{stem}_bytes" if suffix == "gb" else "noise_density" if stem == "noise" else stem
         if isinstance(value, tuple):
-            converted[name] = tuple(to_si(key, entry) for entry in value)
+            values[name] = tuple(to_si(key, entry) for entry in value)
         elif isinstance(value, int | float):
-            converted[name] = to_si(key, value)
+            values[name] = to_si(key, value)
         else:
-            converted[name] = value
-    return converted
+            values[name] = value
+    return values
 
 
-def _without_none(value: Any) -> Any:
-    """TOML has no null: absent keys stay absent."""
+def _without_none(table: Mapping[str, object]) -> dict[str, object]:
+    """Drop keys without a value, because TOML has no null, and empty tables."""
+    return {key: _toml_value(entry) for key, entry in table.items() if entry is not None and entry != {}}
+
+
+def _toml_value(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _without_none(entry) for key, entry in value.items() if entry is not None and entry != {}}
-    if isinstance(value, list | tuple):
-        return [_without_none(entry) for entry in value]
-    return value
+        return _without_none(value)
+    return [_toml_value(entry) for entry in value] if isinstance(value, list | tuple) else value

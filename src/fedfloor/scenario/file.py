@@ -1,4 +1,4 @@
-"""What a scenario file may hold, in the reader's units; `expand.py` turns it into a plant in SI units."""
+"""Every table of a scenario file, in the reader's units; `expand.py` turns them into a plant in SI units."""
 
 __all__ = [
     "Baseline",
@@ -16,13 +16,13 @@ __all__ = [
     "Training",
 ]
 
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
 from fedfloor.errors import advice_for
 from fedfloor.scenario.catalogue import DATASETS
-from fedfloor.scenario.model import NETWORKS_TAKE, Costs, Model
+from fedfloor.scenario.model import MODEL_SETTINGS, Costs, Model
 from fedfloor.scenario.numbers import Number, Range
 from fedfloor.scenario.section import Flag, Int0, Int1, Level, PositiveReal, Section, finding
 
@@ -70,11 +70,11 @@ class Data(Section):
 
     @field_validator("partition", mode="before")
     @classmethod
-    def _partition_is_known(cls, partition: Any) -> Any:
-        known = get_args(cls.model_fields["partition"].annotation)
-        if isinstance(partition, str) and partition not in known:
-            own = "A split of your own is returned by a data.name of your own, package.module:callable (docs/data.md)"
-            raise finding(f"unknown partition, got '{partition}'. {advice_for(partition, known)} {own}")
+    def _partition_is_known(cls, partition: object) -> object:
+        names = get_args(cls.model_fields["partition"].annotation)
+        if isinstance(partition, str) and partition not in names:
+            own = "For a split of your own, set data.name to a package.module:callable that returns it (docs/data.md)"
+            raise finding(f"unknown partition, got '{partition}'. {advice_for(partition, names)} {own}")
         return partition
 
     @field_validator("name")
@@ -224,7 +224,7 @@ class Participation(Section):
 
     @field_validator("rates", "simulated_rates", mode="before")
     @classmethod
-    def _rates_are_shares(cls, raw: Any, info: ValidationInfo) -> Any:
+    def _rates_are_shares(cls, raw: object, info: ValidationInfo) -> object:
         words = ("estimated", "uniform") if info.field_name == "rates" else ("uniform",)
         if isinstance(raw, list | tuple):
             Range(above=0, at_most=1).parse(raw)
@@ -285,13 +285,13 @@ class ScenarioFile(Section):
 
     @model_validator(mode="after")
     def _model_fits_the_data(self) -> Self:
-        known = DATASETS.get(self.data.name)
-        for key in ("input", "classes"):
-            has = getattr(self.model, key)
-            if known is not None and has != getattr(known, key):
-                wanted = getattr(known, key)
-                problem = f"must be {_shown(wanted)}, what '{self.data.name}' has, got {_shown(has)}"
-                raise finding(problem, below=f"model.{key}")
+        dataset = DATASETS.get(self.data.name)
+        if dataset is not None and self.model.input != dataset.input:
+            problem = f"must be {list(dataset.input)} for the data set '{self.data.name}', got {list(self.model.input)}"
+            raise finding(problem, below="model.input")
+        if dataset is not None and self.model.classes != dataset.classes:
+            problem = f"must be {dataset.classes} for the data set '{self.data.name}', got {self.model.classes}"
+            raise finding(problem, below="model.classes")
         return self
 
     @model_validator(mode="after")
@@ -299,7 +299,7 @@ class ScenarioFile(Section):
         if self.baseline.cut < self.training.min_cut:
             problem = f"must be >= training.min_cut = {self.training.min_cut}, got {self.baseline.cut}"
             raise finding(problem, below="baseline.cut")
-        if "width" not in NETWORKS_TAKE.get(self.model.name, ()) and self.costs.width is not None:
+        if "width" not in MODEL_SETTINGS.get(self.model.name, ()) and self.costs.width is not None:
             raise finding(f"has no effect on the model '{self.model.name}'. Leave it out", below="costs.width")
         return self
 
@@ -307,25 +307,20 @@ class ScenarioFile(Section):
     def _size_is_bounded(self) -> Self:
         floors = sum(group.count or 1 for group in self.floors)
         devices = sum((group.count or 1) * sum(entry.count or 1 for entry in group.devices) for group in self.floors)
-        for what, size, most in (
+        for what, size, limit in (
             ("devices", devices, 10**6),
             ("floors x channels", floors * self.radio.channels, 2 * 10**7),
         ):
-            if size > most:
-                raise finding(
-                    f"{size:,} {what} are more than a scenario may have, {most:,}. Lower the counts", below="floors"
-                )
+            if size > limit:
+                problem = f"{what}: must be at most {limit:,}, got {size:,}. Lower the counts"
+                raise finding(problem, below="floors")
         return self
 
     @model_validator(mode="before")
     @classmethod
-    def _devices_have_a_floor(cls, data: Any) -> Any:
+    def _devices_have_a_floor(cls, data: object) -> object:
         if isinstance(data, dict) and ("devices" in data or isinstance(data.get("floors"), dict)):
             where = "devices" if "devices" in data else "floors"
-            advice = "Start each floor with [[floors]] and put its devices below it, as [[floors.devices]]"
+            advice = "Start each floor with [[floors]] and list its devices below it as [[floors.devices]]"
             raise finding(f"device without a floor. {advice}", below=where)
         return data
-
-
-def _shown(value: int | tuple[int, ...]) -> int | list[int]:
-    return list(value) if isinstance(value, tuple) else value

@@ -1,16 +1,15 @@
-"""What pydantic finds wrong, in our words: one line with the path, what must be, what is and what to do."""
+"""Validation errors in one line: the path, what is required, what was found and what to do."""
 
 __all__ = ["one_line"]
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
 
 from pydantic import ValidationError
 
 
 def one_line(error: ValidationError, label: str) -> str:
-    """The first finding, and how many more there are."""
+    """Text of the first error, and the number of further ones."""
     findings = error.errors()
     first = findings[0]
     path = _path(first["loc"])
@@ -25,8 +24,8 @@ def one_line(error: ValidationError, label: str) -> str:
     return f"{place}{problem}{'' if problem.endswith('?') else '.'}{more}"
 
 
-def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object) -> str:
-    """A finding of pydantic's in our form: what must be, what is, what to do."""
+def _in_words(kind: str, message: str, context: Mapping[str, object], value: object) -> str:
+    """One of pydantic's own errors in our form: what is required, what was found, what to do."""
     if kind == "missing":
         return "is missing. Add it; `fedfloor schema` describes every key"
     if kind == "value_error":
@@ -58,7 +57,7 @@ def _in_words(kind: str, message: str, context: Mapping[str, Any], value: object
 
 
 def _path(location: Sequence[str | int]) -> str:
-    """`("floors", 0, "gateway")` as `floors[0].gateway`."""
+    """Path as our messages write it: `("floors", 0, "gateway")` becomes `floors[0].gateway`."""
     path = ""
     for step in location:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step

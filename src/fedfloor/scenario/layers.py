@@ -1,62 +1,290 @@
-"""The layer list of a network: one description that costs and cuts share (Table II, Sec. II-B3)."""
+"""The layer list of a network, and the table of layer kinds that costs and cuts share (Table II, Sec. II-B3)."""
 
-__all__ = ["Attachment", "LayerKind", "LayerSpec", "parameter_count", "unchained"]
+__all__ = [
+    "ATTACHMENTS",
+    "BYTES_PER_NUMBER",
+    "KINDS",
+    "Attachment",
+    "LayerKind",
+    "LayerSpec",
+    "Shape",
+    "parameter_count",
+    "unchained",
+]
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from fedfloor.scenario.section import Flag, Int1, Section
+from fedfloor.scenario.section import Flag, Int1, Section, finding
 
-#: layers a cut can lie behind
-LayerKind = Literal["convolution", "max_pooling", "average_pooling", "linear"]
+BYTES_PER_NUMBER = 4  #: [byte] S_f, precision of weights, activations and gradients
+_INDEX = 8  #: [byte] position of the maximum that max pooling remembers
+_MASK = 1  #: [byte] whether dropout let a number pass
+
+Count: TypeAlias = Callable[["LayerSpec"], int]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """One row of the table of layer kinds; every count is for one sample and leaves attachments out."""
+
+    short_name: str  #: stem of generated layer names, as in conv1
+    misfit: Callable[["LayerSpec"], str | None]  #: why the layer's shapes do not fit its kind; None if they do
+    channel_axis: int  #: axis of the output whose entries have a bias and a normalisation of their own
+    biases_per_channel: int  #: trained parameters per output channel beside the weights, unless bias = false
+    weights: Count  #: entries of the weight tensor
+    product_flop: Count  #: matrix product of the forward pass
+    paper_forward_flop: Count  #: Table II, forward
+    paper_error_flop: Count  #: Table II, error passed down
+    paper_gradient_flop: Count  #: Table II, gradient of the weights
+    other_forward_flop: Count  #: outside the product, forward: bias or pooling
+    other_backward_flop: Count  #: outside the products, backward
+    kept_bytes: int  #: [byte] per output number, kept for the backward pass
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One row of the table of attachments: what follows a layer and belongs to it, so that no cut lies between."""
+
+    forward_flop: int  #: per output number of the layer
+    backward_flop: int  #: per output number of the layer
+    kept_bytes: int  #: [byte] per output number, kept for the backward pass beside the layer's own output
+    parameters_per_channel: int = 0  #: trained parameters per output channel
+    flattens: bool = False  #: the layer above takes the output as one vector
+
+
+def _none(_: "LayerSpec") -> int:
+    return 0
+
+
+def _input_size(layer: "LayerSpec") -> int:
+    return layer.input_size
+
+
+def _output_size(layer: "LayerSpec") -> int:
+    return layer.output_size
+
+
+def _bias_flop(layer: "LayerSpec") -> int:
+    """Forward: add the bias. Backward: sum its gradient."""
+    return layer.output_size if layer.bias else 0
+
+
+def _image_misfit(layer: "LayerSpec", growth: int) -> str | None:
+    """What a convolution and a pooling demand; per axis the output exceeds the input by at most `growth` kernels."""
+    if layer.kernel is None:
+        return "the kernel is missing. Add it, as in kernel = [3, 3]"
+    if len(layer.input) != 3 or len(layer.output) != 3:
+        got = f"got {list(layer.input)} and {list(layer.output)}"
+        return f"input and output must be [channels, height, width], {got}"
+    for before, after, width in zip(layer.input[1:], layer.output[1:], layer.kernel, strict=True):
+        if after > before + growth * width or width > 2 * before + 1:
+            return f"a kernel of {width} cannot turn a size of {before} into {after}"
+    return None
+
+
+def _convolution_misfit(layer: "LayerSpec") -> str | None:
+    misfit = _image_misfit(layer, growth=2)
+    for end, channels in (("input", layer.input[0]), ("output", layer.output[0])):
+        if misfit is None and channels % layer.groups:
+            misfit = f"{channels} {end} channels cannot be divided into {layer.groups} groups"
+    return misfit
+
+
+def _convolution_weights(layer: "LayerSpec") -> int:
+    """C_i H_f W_f C_o; each group sees its share of the input channels."""
+    return layer.input[0] // layer.groups * layer.kernel_size * layer.output[0]
+
+
+def _convolution_product(layer: "LayerSpec") -> int:
+    """2 C_i H_f W_f C_o H_o W_o."""
+    return 2 * layer.weights * layer.output[1] * layer.output[2]
+
+
+def _convolution_error_of_the_paper(layer: "LayerSpec") -> int:
+    # Paper note: the table's error count of a convolution has no factor C_i C_o; kept in this cost model.
+    assert layer.kernel is not None
+    (_, height, width), (filter_height, filter_width) = layer.output, layer.kernel
+    wide = 2 * filter_width + filter_width * width - 2
+    high = 2 * filter_height + filter_height * height - 2
+    return 2 * wide * high
+
+
+def _pooling_misfit(layer: "LayerSpec") -> str | None:
+    misfit = _image_misfit(layer, growth=0)
+    if misfit is None and layer.input[0] != layer.output[0]:
+        misfit = f"pooling keeps the number of channels, got {layer.input[0]} in and {layer.output[0]} out"
+    return misfit
+
+
+def _comparisons(layer: "LayerSpec") -> int:
+    """Max pooling, forward: compare the numbers under the kernel."""
+    return (layer.kernel_size - 1) * layer.output_size
+
+
+def _kernel_sweep(layer: "LayerSpec") -> int:
+    """Average pooling. Forward: add and divide the numbers under the kernel. Backward: spread the error over them."""
+    return layer.kernel_size * layer.output_size
+
+
+def _linear_misfit(layer: "LayerSpec") -> str | None:
+    if layer.kernel is not None or layer.groups != 1:
+        return "a linear layer has no kernel and no groups. Remove them"
+    if layer.input[:-1] != layer.output[:-1]:
+        got = f"got input {list(layer.input)} and output {list(layer.output)}"
+        return f"a linear layer changes only the last size, {got}"
+    return None
+
+
+def _linear_weights(layer: "LayerSpec") -> int:
+    """S_i S_o."""
+    return layer.input[-1] * layer.output[-1]
+
+
+def _linear_product(layer: "LayerSpec") -> int:
+    """2 S_i S_o, once for every row of the input."""
+    return 2 * layer.input_size * layer.output[-1]
+
+
+def _linear_gradient_of_the_paper(layer: "LayerSpec") -> int:
+    # Paper note: the table counts S_i S_o for a linear layer's gradient, half a product; kept.
+    return _linear_product(layer) // 2
+
+
+#: layers that a cut can lie behind; the torch modules of each are in `training/network/description.py`
+KINDS: Mapping[str, LayerKind] = MappingProxyType(
+    {
+        "convolution": LayerKind(
+            short_name="conv",
+            misfit=_convolution_misfit,
+            channel_axis=0,
+            biases_per_channel=1,
+            weights=_convolution_weights,
+            product_flop=_convolution_product,
+            paper_forward_flop=_convolution_product,
+            paper_error_flop=_convolution_error_of_the_paper,
+            paper_gradient_flop=_convolution_product,
+            other_forward_flop=_bias_flop,
+            other_backward_flop=_bias_flop,
+            kept_bytes=BYTES_PER_NUMBER,
+        ),
+        "max_pooling": LayerKind(
+            short_name="pool",
+            misfit=_pooling_misfit,
+            channel_axis=0,
+            biases_per_channel=0,
+            weights=_none,
+            product_flop=_none,
+            paper_forward_flop=_input_size,
+            paper_error_flop=_input_size,
+            paper_gradient_flop=_none,
+            other_forward_flop=_comparisons,
+            other_backward_flop=_output_size,  # route the error to the maximum
+            kept_bytes=BYTES_PER_NUMBER + _INDEX,
+        ),
+        "average_pooling": LayerKind(
+            short_name="pool",
+            misfit=_pooling_misfit,
+            channel_axis=0,
+            biases_per_channel=0,
+            weights=_none,
+            product_flop=_none,
+            paper_forward_flop=_input_size,
+            paper_error_flop=_input_size,
+            paper_gradient_flop=_none,
+            other_forward_flop=_kernel_sweep,
+            other_backward_flop=_kernel_sweep,
+            kept_bytes=BYTES_PER_NUMBER,
+        ),
+        "linear": LayerKind(
+            short_name="linear",
+            misfit=_linear_misfit,
+            channel_axis=-1,
+            biases_per_channel=1,
+            weights=_linear_weights,
+            product_flop=_linear_product,
+            paper_forward_flop=_linear_product,
+            paper_error_flop=_linear_product,
+            paper_gradient_flop=_linear_gradient_of_the_paper,
+            other_forward_flop=_bias_flop,
+            other_backward_flop=_bias_flop,
+            kept_bytes=BYTES_PER_NUMBER,
+        ),
+    }
+)
 
 #: what belongs to the layer before it; `activation` keeps its output for the backward pass, `activation_in` its input
-Attachment = Literal["activation", "activation_in", "batch_norm", "dropout", "flatten"]
+ATTACHMENTS: Mapping[str, Attachment] = MappingProxyType(
+    {
+        "activation": Attachment(forward_flop=1, backward_flop=1, kept_bytes=0),
+        "activation_in": Attachment(forward_flop=1, backward_flop=1, kept_bytes=BYTES_PER_NUMBER),
+        "batch_norm": Attachment(
+            forward_flop=7,  # mean 1, variance 2, normalise 2, scale and shift 2
+            backward_flop=11,  # the two sums and the error back
+            kept_bytes=BYTES_PER_NUMBER,
+            parameters_per_channel=2,
+        ),
+        "dropout": Attachment(forward_flop=1, backward_flop=1, kept_bytes=BYTES_PER_NUMBER + _MASK),
+        "flatten": Attachment(forward_flop=0, backward_flop=0, kept_bytes=0, flattens=True),
+    }
+)
+
+
+def _in_table(table: Mapping[str, object], what: str) -> AfterValidator:
+    def refuse_unknown(name: str) -> str:
+        if name not in table:
+            raise finding(f"unknown {what}, got '{name}'. Known: {', '.join(table)}")
+        return name
+
+    return AfterValidator(refuse_unknown)
+
 
 Shape = Annotated[tuple[Int1, ...], Field(min_length=1)]
+_KindName = Annotated[str, _in_table(KINDS, "layer kind"), WithJsonSchema({"enum": [*KINDS], "type": "string"})]
+_AttachmentName = Annotated[
+    str, _in_table(ATTACHMENTS, "attachment"), WithJsonSchema({"enum": [*ATTACHMENTS], "type": "string"})
+]
 
 
 class LayerSpec(Section):
     """One layer between two possible cuts, with everything attached to it."""
 
     name: Annotated[str, Field(min_length=1)]
-    kind: LayerKind
+    kind: _KindName  #: its row is in KINDS
     input: Shape  #: (C, H, W) or (S,), one sample
     output: Shape  #: (C, H, W) or (S,), one sample; shape before a flatten that follows
     kernel: tuple[Int1, Int1] | None = None  #: (Hf, Wf) of a convolution or pooling
     groups: Int1 = 1  #: of a convolution
     bias: Flag = True  #: of a convolution or linear layer
-    attached: tuple[Attachment, ...] = ()
+    attached: tuple[_AttachmentName, ...] = ()  #: their rows are in ATTACHMENTS
 
     @model_validator(mode="after")
     def _shapes_fit_the_kind(self) -> Self:
-        if self.kind == "linear":
-            if self.kernel is not None or self.groups != 1:
-                raise ValueError(f"layer '{self.name}' is linear: it has no kernel and no groups. Remove them")
-            if self.input[:-1] != self.output[:-1]:
-                raise ValueError(f"layer '{self.name}' is linear: only the last size may change")
-            return self
-        if self.kernel is None:
-            raise ValueError(f"layer '{self.name}' is a {self.kind} and needs its kernel, as in kernel = [3, 3]")
-        if len(self.input) != 3 or len(self.output) != 3:
-            raise ValueError(f"layer '{self.name}' is a {self.kind}: input and output are [channels, height, width]")
-        for way, channels in (("input", self.input[0]), ("output", self.output[0])):
-            if self.kind == "convolution" and channels % self.groups:
-                raise ValueError(
-                    f"layer '{self.name}': {channels} {way} channels do not split into {self.groups} groups"
-                )
-        if self.kind != "convolution" and self.input[0] != self.output[0]:
-            raise ValueError(f"layer '{self.name}' is a {self.kind}: it keeps the number of channels")
-        for before, after, width in zip(self.input[1:], self.output[1:], self.kernel, strict=True):
-            if after > before + (2 * width if self.kind == "convolution" else 0) or width > 2 * before + 1:
-                raise ValueError(
-                    f"layer '{self.name}': a kernel of {width} does not turn a size of {before} into {after}"
-                )
+        misfit = self.row.misfit(self)
+        if misfit is not None:
+            raise finding(f"layer '{self.name}' ({self.kind}): {misfit}")
         return self
+
+    @property
+    def row(self) -> LayerKind:
+        """Row of the layer's kind."""
+        return KINDS[self.kind]
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Rows of what is attached to the layer."""
+        return tuple(ATTACHMENTS[name] for name in self.attached)
+
+    @property
+    def kernel_size(self) -> int:
+        """Numbers per channel under the kernel, H_f W_f; 1 without a kernel."""
+        return math.prod(self.kernel or ())
 
     @property
     def input_size(self) -> int:
@@ -71,28 +299,25 @@ class LayerSpec(Section):
     @property
     def weights(self) -> int:
         """Entries of the weight tensor, without bias and normalisation."""
-        if self.kind == "convolution":
-            assert self.kernel is not None
-            return self.input[0] // self.groups * math.prod(self.kernel) * self.output[0]
-        return self.input[-1] * self.output[-1] if self.kind == "linear" else 0
+        return self.row.weights(self)
 
     @property
     def parameters(self) -> int:
-        """All trained parameters of the layer and what is attached to it."""
-        channels = self.output[-1] if self.kind == "linear" else self.output[0]
-        bias = channels if self.bias and self.weights else 0
-        return self.weights + bias + 2 * channels * self.attached.count("batch_norm")
+        """All trained parameters of the layer and of what is attached to it."""
+        per_channel = self.row.biases_per_channel if self.bias else 0
+        per_channel += sum(attachment.parameters_per_channel for attachment in self.attachments)
+        return self.weights + per_channel * self.output[self.row.channel_axis]
 
 
 def parameter_count(layers: Sequence[LayerSpec]) -> int:
-    """Trained parameters of the whole network; its size gamma is 32 bit each."""
+    """Number of trained parameters of the whole network; its size gamma is 32 bit each."""
     return sum(layer.parameters for layer in layers)
 
 
 def unchained(layers: Sequence[LayerSpec]) -> tuple[int, str] | None:
-    """First layer whose input is not what the layer before it puts out, and the reason; None if all fit."""
+    """Return the first layer whose input differs from the output below it, with the reason; None if all fit."""
     for index, (below, above) in enumerate(pairwise(layers), start=1):
-        flattened = "flatten" in below.attached and above.input == (below.output_size,)
-        if not flattened and above.input != below.output:
+        flattens = any(attachment.flattens for attachment in below.attachments)
+        if above.input != below.output and not (flattens and above.input == (below.output_size,)):
             return index, f"'{above.name}' takes {list(above.input)} but '{below.name}' gives {list(below.output)}"
     return None

@@ -1,6 +1,6 @@
 """The parts of a scenario file that describe the network and how its costs are counted."""
 
-__all__ = ["NETWORKS_TAKE", "Costs", "Model"]
+__all__ = ["MODEL_SETTINGS", "Costs", "Model"]
 
 import math
 from typing import Annotated, Literal, Self
@@ -12,8 +12,8 @@ from fedfloor.scenario.catalogue import NETWORKS
 from fedfloor.scenario.layers import LayerSpec, Shape, unchained
 from fedfloor.scenario.section import Flag, Section, finding
 
-#: settings of a model that it does something with; own models have none
-NETWORKS_TAKE = {"vgg11": ("width", "head", "batch_norm"), "cnn": ("width", "batch_norm"), "mlp": ("width",)}
+#: settings that have an effect on each built-in model; a model of your own has none
+MODEL_SETTINGS = {"vgg11": ("width", "head", "batch_norm"), "cnn": ("width", "batch_norm"), "mlp": ("width",)}
 
 Width = Annotated[float, Strict(), Field(ge=0.001, le=64)]
 
@@ -41,13 +41,13 @@ class Model(Section):
     def _name_is_known(cls, name: str) -> str:
         if name not in NETWORKS and ":" not in name:
             advice = advice_for(name, NETWORKS)
-            raise finding(f"unknown model, got '{name}'. {advice} Your own is given as package.module:callable")
+            raise finding(f"unknown model, got '{name}'. {advice} Name a model of your own as package.module:callable")
         return name
 
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:
         for key, default in (("width", 1.0), ("head", "linear"), ("batch_norm", False)):
-            if key not in NETWORKS_TAKE.get(self.name, ()) and getattr(self, key) != default:
+            if key not in MODEL_SETTINGS.get(self.name, ()) and getattr(self, key) != default:
                 problem = f"has no effect on the model '{self.name}', got {getattr(self, key)}. Leave it out"
                 raise finding(problem, below=key)
         return self
@@ -63,12 +63,12 @@ class Model(Section):
             problem = f"gives {list(self.layers[-1].output)} but model.classes is {self.classes}. Make the two equal"
             raise finding(problem, below=f"layers[{len(self.layers) - 1}].output")
         names = [layer.name for layer in self.layers]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise finding(f"duplicate layer name, got '{twice}' twice. Rename one of them", below="layers")
-        broken = unchained(self.layers)
-        if broken is not None:
-            index, reason = broken
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            raise finding(f"duplicate layer name, got '{duplicate}' twice. Rename one of them", below="layers")
+        break_in_chain = unchained(self.layers)
+        if break_in_chain is not None:
+            index, reason = break_in_chain
             raise finding(f"shapes do not chain: {reason}. Make the two equal", below=f"layers[{index}].input")
         return self
 

@@ -1,58 +1,59 @@
-"""Numbers a scenario leaves open: a plain value, one value each, or a distribution to draw from."""
+"""Numbers of a scenario: a plain value, one value per member of a group, or a distribution to draw from."""
 
 __all__ = ["Choice", "Normal", "Number", "Range", "Uniform", "draw"]
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fedfloor.arrays import Floats
 from fedfloor.scenario.section import finding
 
-#: a normal draw outside the allowed range is drawn again, this often at most
+#: how often at most a normal draw outside the allowed range is repeated
 _REDRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every value of [low, high] alike; whole numbers with both ends included where the key counts something."""
+    """Uniform distribution on [low, high]; whole numbers, both ends included, if the key counts something."""
 
     low: float
     high: float
     key: ClassVar[str] = "uniform"
 
-    def written(self) -> dict[str, list[float]]:
-        """The table that a scenario file holds."""
+    def toml_value(self) -> dict[str, JsonValue]:
+        """Table that stands for the distribution in a scenario file."""
         return {self.key: [self.low, self.high]}
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """The bell curve, cut off where the key's range ends."""
+    """Normal distribution, truncated to the range of the key."""
 
     mean: float
     deviation: float
     key: ClassVar[str] = "normal"
 
-    def written(self) -> dict[str, list[float]]:
-        """The table that a scenario file holds."""
+    def toml_value(self) -> dict[str, JsonValue]:
+        """Table that stands for the distribution in a scenario file."""
         return {self.key: [self.mean, self.deviation]}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the values, all equally likely."""
+    """Draw of one of the values, all equally likely."""
 
     values: tuple[float, ...]
     key: ClassVar[str] = "choice"
 
-    def written(self) -> dict[str, list[float]]:
-        """The table that a scenario file holds."""
+    def toml_value(self) -> dict[str, JsonValue]:
+        """Table that stands for the distribution in a scenario file."""
         return {self.key: list(self.values)}
 
 
@@ -62,7 +63,7 @@ Number: TypeAlias = float | tuple[float, ...] | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a number of a scenario may be; as `Annotated[Number, Range(above=0)]` it validates the key."""
+    """Allowed range of a number in a scenario; `Annotated[Number, Range(above=0)]` validates the key."""
 
     above: float = -math.inf
     at_least: float = -math.inf
@@ -70,17 +71,17 @@ class Range:
     whole: bool = False
 
     def parse(self, raw: object) -> Number:
-        """A number as TOML has it, checked."""
+        """Check a number as TOML gives it, and convert it."""
         if isinstance(raw, dict):
             return self._distribution(raw)
         if isinstance(raw, list | tuple):
             if not raw:
-                raise finding("must not be an empty list, got []. Give one value for each")
+                raise finding("must not be an empty list, got []. Give one value per member of the group")
             return tuple(self.single(value) for value in raw)
         return raw if isinstance(raw, Uniform | Normal | Choice) else self.single(raw)
 
     def single(self, raw: object) -> float:
-        """One plain value, checked."""
+        """Check a single plain value, and convert it."""
         if isinstance(raw, bool) or not isinstance(raw, int | float):
             raise finding(f"must be a number, a list or a distribution such as {{uniform = [1, 2]}}, got {raw!r}")
         try:
@@ -96,7 +97,7 @@ class Range:
         return value
 
     def holds(self, value: float) -> bool:
-        """Whether the value is in range."""
+        """Whether the value is in the range."""
         return value > self.above and self.at_least <= value <= self.at_most and (value == 0.0 or abs(value) > 1e-90)
 
     def words(self) -> str:
@@ -108,8 +109,8 @@ class Range:
 
     def _distribution(self, raw: dict[str, object]) -> Distribution:
         if len(raw) != 1 or next(iter(raw)) not in _DISTRIBUTIONS:
-            known = "{uniform = [low, high]}, {normal = [mean, deviation]} or {choice = [a, b, ...]}"
-            raise finding(f"is not a distribution, got {raw}. Write {known}")
+            forms = "{uniform = [low, high]}, {normal = [mean, deviation]} or {choice = [a, b, ...]}"
+            raise finding(f"is not a distribution, got {raw}. Write {forms}")
         key, values = next(iter(raw.items()))
         if not isinstance(values, list | tuple):
             raise finding(f"{key} takes a list, got {values!r}")
@@ -118,7 +119,7 @@ class Range:
     def _uniform(self, values: list[object]) -> Uniform:
         if len(values) != 2:
             raise finding(f"uniform takes [low, high], got {values}")
-        # An open lower end may itself be excluded: (0, 1] is drawn as [0, 1] without 0.
+        # The lower end may be the excluded end of the range: {uniform = [0, 1]} for a positive key draws from (0, 1].
         low = Range(at_least=max(self.at_least, self.above), at_most=self.at_most, whole=self.whole).single(values[0])
         high = self.single(values[1])
         if low > high:
@@ -135,13 +136,13 @@ class Range:
             raise finding("choice needs at least one value, got []")
         return Choice(tuple(self.single(value) for value in values))
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            self.parse, serialization=core_schema.plain_serializer_function_ser_schema(self.written)
+            self.parse, serialization=core_schema.plain_serializer_function_ser_schema(self.toml_value)
         )
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = {"type": "integer" if self.whole else "number"}
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        plain: JsonSchemaValue = {"type": "integer" if self.whole else "number"}
         if self.above > -math.inf:
             plain["exclusiveMinimum"] = self.above
         if self.at_least > -math.inf:
@@ -155,13 +156,13 @@ class Range:
         ]
         return {"anyOf": [plain, several, *tables]}
 
-    def written(self, number: Number) -> Any:
-        """The number as a scenario file holds it; whole numbers without a decimal point."""
+    def toml_value(self, number: Number) -> JsonValue:
+        """Value that stands for the number in a scenario file; whole numbers have no decimal point."""
         if isinstance(number, tuple):
-            return [self.written(value) for value in number]
+            return [self.toml_value(value) for value in number]
         if isinstance(number, int | float):
             return int(number) if self.whole else number
-        return number.written()
+        return number.toml_value()
 
 
 _DISTRIBUTIONS: dict[str, Callable[[Range, list[object]], Distribution]] = {
@@ -172,7 +173,7 @@ _DISTRIBUTIONS: dict[str, Callable[[Range, list[object]], Distribution]] = {
 
 
 def draw(number: Number, count: int, allowed: Range, rng: np.random.Generator) -> Floats:
-    """As many plain values as asked for, (count,): repeated, taken from the list, or drawn."""
+    """Plain values of a number, (count,): one value repeated, the list itself, or draws from the distribution."""
     match number:
         case Uniform(low, high) if allowed.whole:
             first = low + 1 if low == allowed.above else low
@@ -191,16 +192,16 @@ def draw(number: Number, count: int, allowed: Range, rng: np.random.Generator) -
 
 
 def _truncated_normal(mean: float, deviation: float, count: int, allowed: Range, rng: np.random.Generator) -> Floats:
-    """Normal values within the range, by drawing again what falls outside."""
+    """Draws from a normal distribution; those outside the range are repeated."""
 
-    def once(size: int) -> Floats:
+    def sample(size: int) -> Floats:
         values = rng.normal(mean, deviation, size)
         return np.round(values) if allowed.whole else values
 
-    values = once(count)
+    values = sample(count)
     for _ in range(_REDRAWS):
         outside = np.array([not allowed.holds(value) for value in values], dtype=bool)
         if not outside.any():
             break
-        values[outside] = once(int(outside.sum()))
+        values[outside] = sample(int(outside.sum()))
     return values

@@ -1,4 +1,4 @@
-"""TOML file or preset name -> validated `ScenarioFile`; every complaint names file, field, value and fix."""
+"""TOML file or preset name -> validated `ScenarioFile`; every error names file, field, value and remedy."""
 
 __all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary", "read", "starter", "with_layers"]
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from pydantic import ValidationError
 
@@ -16,6 +16,8 @@ from fedfloor.scenario.file import ScenarioFile
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.model import Model
+
+TomlTable: TypeAlias = dict[str, object]
 
 
 def _presets() -> dict[str, Traversable]:
@@ -34,12 +36,12 @@ def is_preset(name: str) -> bool:
 
 
 def preset_summary(name: str) -> str:
-    """First comment line of a shipped scenario."""
+    """First comment line of a shipped scenario, which says what it is for."""
     return _presets()[name].read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
 
 
 def read(source: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
-    """Scenario from a TOML file or a preset's name, with `section.key=value` overrides applied."""
+    """Read a scenario from a TOML file or by a preset's name, with `section.key=value` overrides applied."""
     label = str(source)
     table = _table(label)
     for override in overrides:
@@ -47,29 +49,29 @@ def read(source: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
     return parse(table, label)
 
 
-def parse(table: Mapping[str, Any], label: str) -> ScenarioFile:
-    """Scenario from a table; `label` names it in messages."""
+def parse(table: Mapping[str, object], label: str) -> ScenarioFile:
+    """Validate a scenario that is given as a table; `label` names it in messages."""
     try:
         return ScenarioFile.model_validate(table)
     except ValidationError as error:
         raise ScenarioError(one_line(error, label)) from None
 
 
-def parse_model(table: dict[str, Any], overrides: Sequence[str]) -> Model:
-    """A model on its own, with `model.key=value` overrides applied."""
-    whole: dict[str, Any] = {"model": table}
+def parse_model(table: TomlTable, overrides: Sequence[str]) -> Model:
+    """Validate a model that is given without a scenario, with `model.key=value` overrides applied."""
+    scenario: TomlTable = {"model": table}
     for override in overrides:
         if not override.startswith("model."):
-            raise ScenarioError(f"--set {override}: only model.* matters here. For example --set model.width=0.5")
-        _apply(override, whole)
+            raise ScenarioError(f"--set {override}: only model.* keys have an effect here, as in --set model.width=0.5")
+        _apply(override, scenario)
     try:
-        return Model.model_validate(whole["model"])
+        return Model.model_validate(scenario["model"])
     except ValidationError as error:
         raise ScenarioError(one_line(error, f"model {table['name']}")) from None
 
 
 def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
-    """The model with its inferred layer list, checked like a carried one."""
+    """The model with its inferred layer list, validated like one that a file contains."""
     try:
         return Model.model_validate({**dict(model), "layers": tuple(layers)})
     except ValidationError as error:
@@ -77,11 +79,11 @@ def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
 
 
 def starter() -> str:
-    """The commented scenario that `fedfloor init` writes."""
+    """Text of the commented scenario that `fedfloor init` writes."""
     return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
 
 
-def _table(label: str) -> dict[str, Any]:
+def _table(label: str) -> TomlTable:
     path = Path(label)
     if is_preset(label) and not path.is_file():
         raw = _presets()[label].read_bytes()
@@ -90,7 +92,7 @@ def _table(label: str) -> dict[str, Any]:
             if not label or path.is_dir():
                 raise ScenarioError(f"{label or 'scenario'}: is a directory, not a file. Name the TOML file inside it")
             if path.exists() and not path.is_file():
-                raise ScenarioError(f"{label}: is no regular file. Name a TOML file")
+                raise ScenarioError(f"{label}: is not a regular file. Name a TOML file")
             raw = path.read_bytes()
         except FileNotFoundError:
             hint = f"Give a TOML file or a preset. {advice_for(label, preset_names())}"
@@ -108,47 +110,47 @@ def _table(label: str) -> dict[str, Any]:
         raise ScenarioError(f"{label}: the file is empty. `fedfloor init FILE` writes one to start from")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # beside syntax: numbers too long, lists too deep
-        raise ScenarioError(f"{label}: not valid TOML: {error}. Mend that line") from None
+    except (ValueError, RecursionError) as error:  # bad syntax, too long a number or too deep a list
+        raise ScenarioError(f"{label}: not valid TOML: {error}. Fix that line") from None
 
 
-def _apply(override: str, table: dict[str, Any]) -> None:
+def _apply(override: str, table: TomlTable) -> None:
     """Set one value in the table: `training.local_iterations=3`, `floors.0.gateway.memory_gb=2`."""
     label = f"--set {override}"
     path, equals, text = override.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
-        raise ScenarioError(f"{label}: must be section.key=value. For example --set training.local_iterations=3")
+        raise ScenarioError(f"{label}: must be section.key=value, as in --set training.local_iterations=3")
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         parsed = {"value": text.strip()}  # a bare word is a string: --set costs.model=paper
     if len(parsed) > 1:
-        raise ScenarioError(f"{label}: sets more than one value. Use --set once for each")
+        raise ScenarioError(f"{label}: sets more than one value. Repeat --set for each of them")
     value = parsed["value"]
-    place: Any = table
+    place: object = table
     for depth, key in enumerate(keys):
         at = ".".join(keys[: depth + 1])
         last = depth == len(keys) - 1
         if isinstance(place, list):
             if not (key.isascii() and key.isdigit() and len(key) < 9) or int(key) >= len(place):
                 raise ScenarioError(f"{label}: {at}: no such entry. Use a number from 0 to {len(place) - 1}")
-            index: Any = int(key)
+            if last:
+                place[int(key)] = value
+            else:
+                place = place[int(key)]
         elif isinstance(place, dict):
-            index = key
-            if not last:
-                place.setdefault(key, {})
+            if last:
+                place[key] = value
+            else:
+                place = place.setdefault(key, {})
         else:
-            raise ScenarioError(f"{label}: {at}: the value above it is no table. Leave out '.{key}'")
-        if last:
-            place[index] = value
-            _forget_layers(path.strip(), table)
-        else:
-            place = place[index]
+            raise ScenarioError(f"{label}: {at}: the value above it is not a table. Leave out '.{key}'")
+    _forget_layers(path.strip(), table)
 
 
-def _forget_layers(path: str, table: dict[str, Any]) -> None:
-    """Drop a carried layer list that no longer describes the network whose costs are asked for."""
+def _forget_layers(path: str, table: TomlTable) -> None:
+    """Drop the file's layer list if setting `path` changes the network that costs describe."""
     model, costs = table.get("model"), table.get("costs")
     trained_only = path == "model.width" and isinstance(costs, dict) and "width" in costs
     describes = path == "costs.width" or (path.startswith("model.") and not path.startswith("model.layers"))

@@ -19,8 +19,8 @@ class Device(_Si):
     """Weak machine on a shop floor: holds private data, trains the bottom layers (Sec. III-A1)."""
 
     name: str  #: label in reports and log lines
-    samples: PositiveInt  #: [1]      D_n that are asked for
-    held: PositiveInt | None = None  #: [1]      D_n where classes ran out
+    samples: PositiveInt  #: [1]      D_n, as the scenario asks for
+    held: PositiveInt | None = None  #: [1]      D_n that are left if classes run out
     frequency: PositiveFloat  #: [Hz]     f_n^D
     flops_per_cycle: PositiveFloat  #: [1]      phi_n^D
     switched_capacitance: PositiveFloat  #: [W/Hz^3] v_n^D
@@ -28,7 +28,7 @@ class Device(_Si):
     max_energy: NonNegativeFloat  #: [J]      E_n^{D,max}, C9
 
     def batch(self, fraction: float) -> int:
-        """Points in one batch: D~_n = max(1, round(alpha D_n))."""
+        """Number of samples in one batch: D~_n = max(1, round(alpha D_n))."""
         return max(1, round(fraction * (self.held or self.samples)))
 
 
@@ -57,7 +57,7 @@ class Floor(_Si):
 
 
 class Battery(_Si):
-    """Most energy that is carried from one round to the next; 0 where there is no battery."""
+    """Maximum energy that is carried from one round to the next; 0 without a battery."""
 
     gateway_capacity: tuple[NonNegativeFloat, ...]  #: (M,) [J]
     device_capacity: tuple[NonNegativeFloat, ...]  #: (N,) [J]
@@ -77,14 +77,14 @@ class Radio(_Si):
 
 
 class Scenario(_Si):
-    """Everything a run needs to know, resolved: no distribution, group or unit is left open."""
+    """Everything a run needs to know: every distribution is drawn, every group written out, every unit SI."""
 
     name: str
     seed: int
     rounds: PositiveInt  #: T
     limits: bool  #: False: no floor ever fails for energy or memory
     model: Model
-    layers: tuple[LayerSpec, ...]  #: what costs are computed from and cuts count
+    layers: tuple[LayerSpec, ...]  #: the layers that costs and cuts refer to
     costs: Costs
     training: Training
     data: Data
@@ -94,7 +94,7 @@ class Scenario(_Si):
     baseline: Baseline
     participation: Participation
     policy: Policy
-    traces: dict[str, Path]  #: recorded file by kind of draw
+    traces: dict[str, Path]  #: file with recorded values, by what it replaces
 
     @property
     def devices(self) -> tuple[Device, ...]:

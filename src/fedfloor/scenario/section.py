@@ -1,9 +1,9 @@
-"""Base of everything a person writes: frozen, and helpful about keys it does not know."""
+"""Base class of every table that a person writes: frozen, with advice on unknown keys."""
 
 __all__ = ["Flag", "Int0", "Int1", "Level", "PositiveReal", "Section", "finding"]
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic_core import PydanticCustomError
@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from fedfloor.errors import advice_for
 from fedfloor.units import rescaled, split_suffix
 
-# Plain values of a scenario: no text or truth value stands in for a number, and nothing overflows later.
+# Plain values of a scenario: neither text nor true and false pass for a number, and no value can overflow later.
 Flag = Annotated[bool, Strict()]
 Int0 = Annotated[int, Strict(), Field(ge=0, le=2**53)]
 Int1 = Annotated[int, Strict(), Field(ge=1, le=10**9)]
@@ -26,30 +26,30 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _keys_are_known(cls, data: Any) -> Any:
-        for key in data if isinstance(data, dict) else ():
+    def _keys_are_known(cls, data: object) -> object:
+        for key, value in data.items() if isinstance(data, dict) else ():
             if key not in cls.model_fields:
-                raise finding(_about_key(key, data[key], cls), below=key)
+                raise finding(_about_key(key, value, cls), below=key)
         return data
 
 
 def finding(problem: str, *, below: str = "") -> PydanticCustomError:
-    """What is wrong with a value; `below` is the path from the section that says so to the value."""
+    """Validation error in our own words; `below` is the path from the section that reports it to the wrong value."""
     return PydanticCustomError("finding", "{problem}", {"problem": problem, "below": below})
 
 
-def _about_key(key: str, value: Any, section: type[BaseModel]) -> str:
-    """Why a key is not known here and what to write instead."""
+def _about_key(key: str, value: object, section: type[BaseModel]) -> str:
+    """Why the key is unknown in this section, and what to write instead."""
     stem, suffix = split_suffix(key)
-    for known in section.model_fields:
-        known_stem, known_suffix = split_suffix(known)
-        if known_suffix and stem == known_stem:
+    for field in section.model_fields:
+        field_stem, field_suffix = split_suffix(field)
+        if field_suffix and stem == field_stem:
             problem = f"wrong unit suffix '{suffix}'" if suffix else "the unit is missing"
-            number = rescaled(value, suffix, known_suffix) if _is_number(value) else None
-            instead = f"{known} = {number:.12g}" if number is not None else known
-            return f"{problem}, got {value!r}. Write `{instead}`"
+            number = rescaled(value, suffix, field_suffix) if _is_number(value) else None
+            correction = f"{field} = {number:.12g}" if number is not None else field
+            return f"{problem}, got {value!r}. Write `{correction}`"
     return f"unknown key. {advice_for(key, section.model_fields)}"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

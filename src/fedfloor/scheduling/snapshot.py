@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, Strict, ValidationError, field_validator, model_validator
 
 from fedfloor.arrays import Floats
-from fedfloor.costs.plant import Band, Devices, Gateways, Plant, Workload
+from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
 from fedfloor.errors import SnapshotError
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
@@ -201,7 +201,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
     return RoundState(
         index=snapshot.round,
         seed=snapshot.seed,
-        plant=Plant(
+        plant=PlantArrays(
             workload=Workload.from_layers(
                 layer("flops_per_sample"),
                 layer("fixed_bytes"),

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.plant import Plant, read_only
+from fedfloor.costs.plant import PlantArrays, read_only
 from fedfloor.scenario.file import Baseline
 from fedfloor.weather.draws import Weather
 
@@ -22,7 +22,7 @@ class RoundState:
 
     index: int  #: t, counted from 0
     seed: int
-    plant: Plant  #: what no round changes
+    plant: PlantArrays  #: what no round changes
     weather: Weather  #: what this round brings
     queue: Floats  #: (M,) [1] Q_m(t)
     target_rate: Floats  #: (M,) [1] Gamma_m

@@ -18,7 +18,7 @@ def check(
     Example:  fedfloor check paper-cifar10 --set radio.channels=2
     """
     from fedfloor import api
-    from fedfloor.cli.show.datasets import print_short
+    from fedfloor.cli.show.datasets import print_shortage
     from fedfloor.cli.show.scenarios import check_as_json, print_check
     from fedfloor.cli.show.terminal import print_json
 
@@ -27,4 +27,4 @@ def check(
         print_json(check_as_json(checked))
     else:
         print_check(checked.scenario, checked.headline)
-        print_short(checked.shortage)
+        print_shortage(checked.shortage)

@@ -32,10 +32,10 @@ def profile(
     from fedfloor.cli.show.scenarios import print_profile
     from fedfloor.cli.show.terminal import print_json
 
-    found = api.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
+    network = api.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
     if form is ProfileFormat.JSON:
-        print_json(found.figures)
+        print_json(network.table())
     elif form is ProfileFormat.TOML:
-        print(found.layers_toml)
+        print(network.layers_toml)
     else:
-        print_profile(found, costs.value, batch)
+        print_profile(network)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.progress import Progress, TaskID
 
 from fedfloor.cli.show.terminal import ERR, columns
-from fedfloor.report.making import STEPS
+from fedfloor.reports.making import STEPS
 from fedfloor.runs import tradeoff
 from fedfloor.runs.compare import Watch
 from fedfloor.runs.planned import PlannedRun

@@ -1,9 +1,9 @@
-"""What data sets look like, and who holds what."""
+"""Data sets, their downloads, and who holds what."""
 
-__all__ = ["downloading", "print_holding", "print_short", "print_verified"]
+__all__ = ["downloading", "print_holding", "print_shortage", "print_verified"]
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.progress import (
@@ -18,7 +18,7 @@ from rich.progress import (
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
 from fedfloor.training.data.fetching import Verified
-from fedfloor.training.data.holding import HoldingTable, ShortageTable
+from fedfloor.training.data.holding import HoldingTable, ShortageTable, ShortOf
 
 _SHADES, _NOTHING = "░▒▓█", "."
 
@@ -60,51 +60,55 @@ def print_verified(report: Verified) -> None:
         OUT.print(f"checksum {file.checksum}: {file.path}", soft_wrap=True)
 
 
-def print_holding(found: HoldingTable, most: int = 60) -> None:
-    """Who holds what, darker for more."""
-    devices = found["devices"]
+def print_holding(holding: HoldingTable, most: int = 60) -> None:
+    """Who holds what: the more samples, the darker the shade."""
+    devices = holding["devices"]
     total = sum(device["held"] for device in devices)
-    split = "" if found["partition"] is None else f", partition '{found['partition']}'"
-    OUT.print(f"{found['data']} ({found['origin']}){split}", style="bold", soft_wrap=True)
-    OUT.print(f"{total:,} samples on {len(devices)} devices, {found['test_samples']:,} test samples")
+    split = "" if holding["partition"] is None else f", partition '{holding['partition']}'"
+    OUT.print(f"{holding['data']} ({holding['origin']}){split}", style="bold", soft_wrap=True)
+    OUT.print(f"{total:,} samples on {len(devices)} devices, {holding['test_samples']:,} test samples")
     largest = max(max(device["classes"]) for device in devices)
-    known = all(device["floor"] in device["name"] for device in devices)
-    who = ("device",) if known else ("floor", "device")
-    names = [(device["name"],) if known else (device["floor"], device["name"]) for device in devices[:most]]
+    is_named = all(device["floor"] in device["name"] for device in devices)
+    who = ("device",) if is_named else ("floor", "device")
+    names = [(device["name"],) if is_named else (device["floor"], device["name"]) for device in devices[:most]]
     totals = [
         f"{device['held']:,} of {device['asked']:,}" if device["held"] < device["asked"] else f"{device['held']:,}"
         for device in devices[:most]
     ]
     taken = sum(max(map(len, texts)) for texts in (*zip(*names, strict=True), totals)) + 2 + 3 * len(names[0]) + 3
     classes, room = len(devices[0]["classes"]), OUT.width - taken
-    shown = classes <= room
+    fits = classes <= room
     gap = " " if 2 * classes - 1 <= room else ""
-    title = "samples per class" if shown else "classes held, for all do not fit"
-    head = gap.join(str(label % 10) for label in range(classes)) if shown else "classes"
+    title = "samples per class" if fits else "number of classes held"
+    head = gap.join(str(label % 10) for label in range(classes)) if fits else "classes"
     table = table_of(title, *who, head, "all", left=len(who))
     for column in table.columns:
         column.no_wrap = True
     for name, device, held in zip(names, devices, totals, strict=False):
         cells = gap.join(_shade(count, largest) for count in device["classes"])
         several = str(sum(count > 0 for count in device["classes"]))
-        table.add_row(*name, cells if shown else several, held)
+        table.add_row(*name, cells if fits else several, held)
     print_table(table)
     if len(devices) > most:
         OUT.print(f"and {len(devices) - most} more devices")
-    if shown:
+    if fits:
         OUT.print(f"{_legend(largest)} samples of a class", soft_wrap=True)
-    print_short(found)
+    _print_short(holding["devices"])
 
 
-def print_short(found: HoldingTable | ShortageTable) -> None:
-    """Devices that get fewer samples than they ask for, if there are any, or why nobody looked."""
-    if found["devices"] is None:
-        OUT.print(f"Whether classes run out was not looked at: {found['reason']}.", soft_wrap=True)
-        return
-    short = [device for device in found["devices"] if device["held"] < device["asked"]]
+def print_shortage(table: ShortageTable) -> None:
+    """Devices that get fewer samples than they ask for, if there are any, or why the data was not read."""
+    if table["devices"] is None:
+        OUT.print(f"Whether classes run out was not checked: {table['reason']}.", soft_wrap=True)
+    else:
+        _print_short(table["devices"])
+
+
+def _print_short(devices: Sequence[ShortOf]) -> None:
+    short = [device for device in devices if device["held"] < device["asked"]]
     if short:
         first = f"{short[0]['name']} gets {short[0]['held']} of {short[0]['asked']}"
-        text = f"{len(short)} devices hold fewer samples than they ask for, their classes run out: {first}"
+        text = f"{len(short)} devices hold fewer samples than they ask for, because their classes run out: {first}"
         OUT.print(f"{text}{', ...' if len(short) > 1 else '.'}", style="yellow")
 
 

@@ -1,4 +1,4 @@
-"""What a report says on the terminal: its tables, where the rest is, and what it had to leave out."""
+"""A report on the terminal: its tables, where its files are, and what it had to leave out."""
 
 __all__ = ["print_problems", "print_report", "reporting"]
 
@@ -10,8 +10,8 @@ from typing import Any
 from rich.cells import cell_len
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, progress, table_of
-from fedfloor.report.cells import Table
-from fedfloor.report.making import STEPS, Report
+from fedfloor.reports.cells import Table
+from fedfloor.reports.making import STEPS, Report
 
 _WORDS = 28  #: letters beyond which a cell reads like text
 _LINES = 6  #: of a cell, about
@@ -25,7 +25,7 @@ def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def print_problems(report: Report) -> None:
-    """What is not right about the runs, on standard error."""
+    """Problems of the runs, on standard error."""
     for problem in report.collection.problems:
         ERR.print(f"warning: {' '.join(problem.split())}", style="yellow", soft_wrap=True)
 
@@ -62,7 +62,7 @@ def _print(table: Table) -> None:
 
 
 def _fits(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether no word is cut and no cell becomes a tower; two letters lie at the edge, one between columns."""
+    """Whether no word is cut and no cell gets too high; two letters lie at the edge, one between columns."""
     least, most = [], []
     for column in zip(*rows, strict=True):
         least.append(max(cell_len(word) for cell in column for word in cell.split() or [""]))
@@ -72,10 +72,10 @@ def _fits(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: bool = True) -> None:
-    shown = table_of(title, *columns)
-    for at, column in enumerate(shown.columns):
+    printed = table_of(title, *columns)
+    for at, column in enumerate(printed.columns):
         if text and any(len(row[at]) > _WORDS for row in rows):
             column.justify = "left"
     for row in rows:
-        shown.add_row(*row)
-    print_table(shown)
+        printed.add_row(*row)
+    print_table(printed)

@@ -1,4 +1,4 @@
-"""What scenarios, layers and listings look like."""
+"""Print scenarios, layers and listings."""
 
 __all__ = ["check_as_json", "print_check", "print_listing", "print_profile"]
 
@@ -16,7 +16,7 @@ from fedfloor.scenario.resolved import Scenario
 
 
 def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
-    """What there is, with one line each."""
+    """Print what there is to choose from, one line each."""
     for title, entries in groups.items():
         table = Table(
             title=title, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False
@@ -37,11 +37,11 @@ def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
     }
 
 
-def print_check(scenario: Scenario, figures: Headline) -> None:
-    """What a scenario resolves to."""
+def print_check(scenario: Scenario, headline: Headline) -> None:
+    """Print what a scenario resolves to."""
     size = f"{len(scenario.floors)} floors, {len(scenario.devices)} devices, {scenario.radio.channels} channels"
     OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}", style="bold")
-    model, training, need = scenario.model, scenario.training, figures.at_cut_1
+    model, training, need = scenario.model, scenario.training, headline.at_cut_1
     width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="cyan")
@@ -49,14 +49,14 @@ def print_check(scenario: Scenario, figures: Headline) -> None:
     rows = {
         "model": f"{model.name}, width {model.width:g}{width}, {len(scenario.layers)} layers, cuts "
         f"{training.min_cut}..{len(scenario.layers)}",
-        "model size": f"{figures.parameters:,} parameters, {amount(figures.model_bits, 'bit')} on the air",
+        "model size": f"{headline.parameters:,} parameters, {amount(headline.model_bits, 'bit')} on the air",
         "cost model": scenario.costs.model,
-        "per sample": f"{amount(figures.flop_per_sample, 'FLOP')} forward and backward",
-        "per round": f"{amount(figures.flop_per_round, 'FLOP')} if every floor took part, "
+        "per sample": f"{amount(headline.flop_per_sample, 'FLOP')} forward and backward",
+        "per round": f"{amount(headline.flop_per_round, 'FLOP')} if every floor took part, "
         f"{training.local_iterations} iterations each",
         "device at cut 1": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
         f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
-        "data": f"{scenario.data.name}, {_held(figures)}",
+        "data": f"{scenario.data.name}, {_held(headline)}",
         "rates": _rates(scenario),
         "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
         "traces": ", ".join(scenario.traces) or "none, all weather is drawn",
@@ -64,37 +64,37 @@ def print_check(scenario: Scenario, figures: Headline) -> None:
     for key, text in rows.items():
         table.add_row(key, text)
     OUT.print(table)
-    _print_warnings(scenario, figures)
-    _print_floors(scenario, own=figures.samples is None)
+    _print_warnings(scenario, headline)
+    _print_floors(scenario, own=headline.samples is None)
 
 
-def _print_warnings(scenario: Scenario, figures: Headline, most: int = 10) -> None:
+def _print_warnings(scenario: Scenario, headline: Headline, most: int = 10) -> None:
     facts = DATASETS.get(scenario.data.name)
-    if facts is not None and figures.samples is not None and figures.samples > facts.training_samples:
+    if facts is not None and headline.samples is not None and headline.samples > facts.training_samples:
         note = f"{facts.training_samples:,} training samples exist: devices will hold fewer than they ask for"
         OUT.print(f"{scenario.data.name}: {note}.", style="yellow")
     if not scenario.limits:
         OUT.print("Limits are off: no floor fails for energy or memory.")
         return
-    able = len(scenario.floors) - len(figures.obstacles)
-    if not figures.obstacles and not figures.weak_links:
+    able = len(scenario.floors) - len(headline.obstacles)
+    if not headline.obstacles and not headline.weak_links:
         OUT.print("Every floor can take part, given full energy, mean gain and time.", style="green")
-    if figures.obstacles:
+    if headline.obstacles:
         text = f"{able} of {len(scenario.floors)} floors can ever take part."
         OUT.print(text, style="yellow" if able else "red")
-    if figures.weak_links:
-        OUT.print(f"{len(figures.weak_links)} floors need better than mean gain to upload.", style="yellow")
-    notes = (*figures.obstacles, *figures.weak_links)
+    if headline.weak_links:
+        OUT.print(f"{len(headline.weak_links)} floors need better than mean gain to upload.", style="yellow")
+    notes = (*headline.obstacles, *headline.weak_links)
     for obstacle in notes[:most]:
         OUT.print(f"  {obstacle.floor}: {obstacle.reason}")
     if len(notes) > most:
         OUT.print(f"  and {len(notes) - most} more")
 
 
-def _held(figures: Headline) -> str:
-    if figures.samples is None:
-        return "samples of every device known when the data is loaded; figures here are for those of the scenario"
-    return f"{figures.samples:,} samples held by devices"
+def _held(headline: Headline) -> str:
+    if headline.samples is None:
+        return "the samples of every device are known when the data is loaded; costs here use those of the scenario"
+    return f"{headline.samples:,} samples held by devices"
 
 
 def _span(ends: tuple[float, float], unit: str) -> str:
@@ -137,18 +137,18 @@ def _print_floors(scenario: Scenario, *, own: bool, most: int = 30) -> None:
         OUT.print(f"and {len(scenario.floors) - most} more floors")
 
 
-def print_profile(profile: Profile, cost_model: str, batch: int) -> None:
-    """The layer table and the totals for every cut."""
-    name, layers, costs, figures = profile.figures["model"], profile.layers, profile.costs, profile.figures
-    title = f"{name}, cost model '{cost_model}', MFLOP, kept and error bytes per sample"
+def print_profile(profile: Profile) -> None:
+    """Print the layer table and the totals for every cut."""
+    title = f"{profile.model}, cost model '{profile.cost_model}', MFLOP, kept and error bytes per sample"
     table = table_of(
         title, "layer", "output", "parameters", "forward", "error", "gradient", "other", "weights kB",
         "gradients kB", "kept kB", "error kB", left=2,
     )  # fmt: skip
+    costs, split = profile.costs, profile.split
     other = costs.other_forward_flop + costs.other_backward_flop
+    flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
     memory = (costs.weight_bytes, costs.gradient_bytes, costs.output_bytes, costs.error_bytes)
-    for index, layer in enumerate(layers):
-        flop = (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)
+    for index, layer in enumerate(profile.layers):
         table.add_row(
             layer.name,
             "x".join(map(str, layer.output)),
@@ -160,24 +160,24 @@ def print_profile(profile: Profile, cost_model: str, batch: int) -> None:
     table.add_row(
         "total",
         "",
-        f"{figures['parameters']:,}",
-        *(f"{part.sum() / 1e6:.3f}" for part in (costs.forward_flop, costs.error_flop, costs.gradient_flop, other)),
+        f"{profile.parameters:,}",
+        *(f"{part.sum() / 1e6:.3f}" for part in flop),
         *(f"{part.sum() / 1e3:,.1f}" for part in memory),
     )
     print_table(table)
     cuts = table_of(
-        f"cuts, one iteration with a batch of {batch}",
+        f"cuts, one iteration with a batch of {profile.batch}",
         "cut", "after", "device", "gateway", "device memory", "gateway memory", "sent up per sample",
         left=2,
     )  # fmt: skip
-    for entry in figures["cuts"]:
+    for cut in range(len(profile.layers) + 1):
         cuts.add_row(
-            str(entry["cut"]),
-            entry["after"] or "raw samples leave",
-            amount(entry["device_flop"], "FLOP"),
-            amount(entry["gateway_flop"], "FLOP"),
-            amount(entry["device_bytes"], "B"),
-            amount(entry["gateway_bytes"], "B"),
-            amount(entry["boundary_bytes_per_sample"], "B"),
+            str(cut),
+            profile.layers[cut - 1].name if cut else "raw samples leave",
+            amount(split.bottom_flop[cut], "FLOP"),
+            amount(split.top_flop[cut], "FLOP"),
+            amount(split.bottom_bytes[cut], "B"),
+            amount(split.top_bytes[cut], "B"),
+            amount(profile.workload.boundary_bytes[cut], "B"),
         )
     print_table(cuts)

@@ -31,7 +31,7 @@ from fedfloor.runs.folder import finite
 
 class _Terminal(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to `cli.main`, where a reader who leaves early is no failure."""
+        """Leave it to `cli.main`: a reader who stops early, as `| head` does, is not a failure."""
         raise BrokenPipeError
 
 
@@ -39,9 +39,9 @@ ERR = _Terminal(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def _width() -> int | None:
-    """A pipe or a file has no width of its own: tables keep their lines whole there, unless COLUMNS says otherwise."""
-    known = os.environ.get("COLUMNS", "").isdigit() or (sys.stdout is not None and sys.stdout.isatty())
-    return None if known else 160  # rich looks for itself
+    """Tables keep their lines whole in a pipe or a file, which has no width of its own, unless COLUMNS gives one."""
+    has_width = os.environ.get("COLUMNS", "").isdigit() or (sys.stdout is not None and sys.stdout.isatty())
+    return None if has_width else 160  # rich finds out
 
 
 OUT = _Terminal(highlight=False, markup=False, emoji=False, width=_width())
@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
 
 
 def table_of(title: str, *columns: str, left: int = 1) -> Table:
-    """A table whose first columns are text and whose others are figures."""
+    """A table whose first columns are text and whose other columns are numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
         table.add_column(name, justify="left" if index < left else "right")
@@ -89,8 +89,8 @@ def table_of(title: str, *columns: str, left: int = 1) -> Table:
 def print_table(table: Table) -> None:
     """Print a table of plain words; whatever the terminal's width, no word and no number is cut.
 
-    Where columns do not fit side by side, their gaps narrow first, then texts of several words take several lines.
-    What is too wide even so runs over the edge, which a terminal shows on the next line.
+    If columns do not fit side by side, their gaps narrow first, then texts of several words take several lines. A table
+    that is still too wide runs over the edge, and the terminal continues it on the next line.
     """
     cells = [[str(column.header), *map(str, column.cells)] for column in table.columns]
     most = [max(map(cell_len, texts)) for texts in cells]
@@ -112,20 +112,20 @@ def print_table(table: Table) -> None:
 
 
 class _Note(ProgressColumn):
-    """What is worth saying beside the bar, most important first: what fits is shown."""
+    """Notes beside the bar, the most important first; as many as fit."""
 
     def render(self, task: Task) -> Text:
-        """As many parts as the line has room for; a plain text is cut at its end."""
+        """As many parts as the line has room for; a single text is cut at its end."""
         note = task.fields["note"]
         if isinstance(note, str):
             return Text(note, no_wrap=True, overflow="ellipsis")
         counts = len(f"{task.total:.0f}") * 2 + 1 if task.total is not None else 0
         room = ERR.width - min(len(task.description), _most_label()) - _bar_width() - counts - len("0:00:00") - 5
-        shown: list[str] = []
+        parts: list[str] = []
         for part in note:
-            if len("  ".join([*shown, part])) <= room:
-                shown.append(part)
-        return Text("  ".join(shown), no_wrap=True, overflow="ellipsis")
+            if len("  ".join([*parts, part])) <= room:
+                parts.append(part)
+        return Text("  ".join(parts), no_wrap=True, overflow="ellipsis")
 
 
 def _bar_width() -> int:
@@ -137,7 +137,7 @@ def _most_label() -> int:
 
 
 def columns() -> list[ProgressColumn]:
-    """What a progress bar shows; only the note gives way where a terminal is narrow."""
+    """The columns of a progress bar; on a narrow terminal only the note is shortened."""
 
     def whole() -> Column:
         return Column(no_wrap=True)
@@ -154,7 +154,7 @@ def columns() -> list[ProgressColumn]:
 
 @contextmanager
 def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator[tuple[Progress, TaskID]]:
-    """A live bar on standard error, below the note; none when quiet or when nobody looks, then only the note."""
+    """A live bar on standard error, below the note; only the note without a terminal, and neither with `quiet`."""
     bar = Progress(*columns(), console=ERR, transient=True, disable=quiet or not ERR.is_terminal)
     if note and not quiet:
         ERR.print(note, soft_wrap=True)
@@ -164,7 +164,7 @@ def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator
 
 @contextmanager
 def working(note: str = "") -> Iterator[None]:
-    """A turning sign on standard error while a single decision is made; when nobody looks, only the note."""
+    """A spinner on standard error while a single decision is made; without a terminal there is only the note."""
     if not ERR.is_terminal:
         if note:
             ERR.print(note)

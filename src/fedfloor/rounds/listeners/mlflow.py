@@ -39,8 +39,8 @@ class MlflowLogger:
         try:
             self._client = mlflow.MlflowClient()
             experiment = self._client.get_experiment_by_name(scenario.name)
-            found = None if experiment is None else experiment.experiment_id
-            self._experiment = found or self._client.create_experiment(scenario.name)
+            existing = None if experiment is None else experiment.experiment_id
+            self._experiment = existing or self._client.create_experiment(scenario.name)
         except Exception as error:  # MLflow lets errors of its database and of the network through
             advice = "Set MLFLOW_TRACKING_URI to a store or server that is there"
             raise FedfloorError(f"logger 'mlflow': {_first_line(error)}. {advice}") from error

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats
-from fedfloor.costs.plant import Plant as PlantArrays
-from fedfloor.costs.plant import arrays_of
+from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.contract import PlantState
 from fedfloor.scenario.resolved import Scenario

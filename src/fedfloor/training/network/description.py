@@ -1,10 +1,22 @@
 """A torch network -> its layer list, by shape inference on tensors without data."""
 
-__all__ = ["chain", "cut_points", "describe", "infer_layers"]
+__all__ = [
+    "TORCH_ATTACHMENTS",
+    "TORCH_LAYERS",
+    "LayerSettings",
+    "TorchLayer",
+    "chain",
+    "cut_points",
+    "describe",
+    "infer_layers",
+]
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypedDict
 
 import torch
 from pydantic import ValidationError
@@ -13,39 +25,79 @@ from torch.func import functional_call
 
 from fedfloor.errors import ModelError
 from fedfloor.references import is_users, where_raised
-from fedfloor.scenario.layers import Attachment, LayerKind, LayerSpec
+from fedfloor.scenario.layers import ATTACHMENTS, KINDS, LayerSpec, Shape
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.models import build_model
 
-_KINDS: dict[type[nn.Module], LayerKind] = {
-    nn.Conv2d: "convolution",
-    nn.Linear: "linear",
-    nn.MaxPool2d: "max_pooling",
-    nn.AvgPool2d: "average_pooling",
-    nn.AdaptiveAvgPool2d: "average_pooling",
-}
-_ATTACHMENTS: dict[type[nn.Module], Attachment | None] = {
-    nn.ReLU: "activation",
-    nn.Sigmoid: "activation",
-    nn.Tanh: "activation",
-    nn.LeakyReLU: "activation_in",
-    nn.GELU: "activation_in",
-    nn.SiLU: "activation_in",
-    nn.BatchNorm2d: "batch_norm",
-    nn.BatchNorm1d: "batch_norm",
-    nn.Dropout: "dropout",
-    nn.Dropout2d: "dropout",
-    nn.Flatten: "flatten",
-    nn.Identity: None,
-}
-_BATCH = 2  #: samples of the pass that infers shapes; a module that mixes them shows
-_SHORT = {"convolution": "conv", "linear": "linear", "max_pooling": "pool", "average_pooling": "pool"}
+
+class LayerSettings(TypedDict, total=False):
+    """What a layer needs to know of its torch module beside the shapes; the defaults are those of `LayerSpec`."""
+
+    kernel: tuple[int, int]
+    groups: int
+    bias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TorchLayer:
+    """How a torch module becomes a layer."""
+
+    kind: str  #: row of `scenario.layers.KINDS`
+    settings: Callable[..., LayerSettings]  #: from the module and the shapes of one sample before and after it
+
+
+def _convolution(module: nn.Conv2d, *_: Shape) -> LayerSettings:
+    height, width = module.kernel_size
+    return {"kernel": (height, width), "groups": module.groups, "bias": module.bias is not None}
+
+
+def _linear(module: nn.Linear, *_: Shape) -> LayerSettings:
+    return {"bias": module.bias is not None}
+
+
+def _pooling(module: nn.MaxPool2d | nn.AvgPool2d, *_: Shape) -> LayerSettings:
+    size = module.kernel_size
+    return {"kernel": (size, size) if isinstance(size, int) else (size[0], size[1])}
+
+
+def _adaptive_pooling(_: nn.AdaptiveAvgPool2d, inputs: Shape, outputs: Shape) -> LayerSettings:
+    return {"kernel": (-(-inputs[1] // outputs[1]), -(-inputs[2] // outputs[2]))}
+
+
+#: torch modules that are a layer of their own, so that a cut can lie behind them
+TORCH_LAYERS: Mapping[type[nn.Module], TorchLayer] = MappingProxyType(
+    {
+        nn.Conv2d: TorchLayer("convolution", _convolution),
+        nn.Linear: TorchLayer("linear", _linear),
+        nn.MaxPool2d: TorchLayer("max_pooling", _pooling),
+        nn.AvgPool2d: TorchLayer("average_pooling", _pooling),
+        nn.AdaptiveAvgPool2d: TorchLayer("average_pooling", _adaptive_pooling),
+    }
+)
+#: torch modules that belong to the layer before them, by row of `scenario.layers.ATTACHMENTS`; None costs nothing
+TORCH_ATTACHMENTS: Mapping[type[nn.Module], str | None] = MappingProxyType(
+    {
+        nn.ReLU: "activation",
+        nn.Sigmoid: "activation",
+        nn.Tanh: "activation",
+        nn.LeakyReLU: "activation_in",
+        nn.GELU: "activation_in",
+        nn.SiLU: "activation_in",
+        nn.BatchNorm2d: "batch_norm",
+        nn.BatchNorm1d: "batch_norm",
+        nn.Dropout: "dropout",
+        nn.Dropout2d: "dropout",
+        nn.Flatten: "flatten",
+        nn.Identity: None,
+    }
+)
+_BATCH = 2  #: samples of the pass that infers shapes; two, so that a module that mixes samples is noticed
 
 
 def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
-    """Layer list of the network whose costs a scenario asks for."""
+    """Layer list of the network that a scenario's costs describe."""
     with warnings.catch_warnings(), torch.device("meta"):
-        warnings.simplefilter("ignore")  # torch warns of empty layers; the chain below names them
+        warnings.simplefilter("ignore")  # torch warns about empty layers; `describe` names them
         network = build_model(model, width=costs.width)
     try:
         return describe(network, model.input, label=model.name)
@@ -55,39 +107,38 @@ def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
 
 
 def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[LayerSpec, ...]:
-    """Layer list of a network: one entry per convolution, pooling or linear layer with what follows it.
+    """Layer list of a network: one entry per module of `TORCH_LAYERS`, together with the attachments that follow it.
 
     Shapes come from a pass over tensors that have no data, so no operation is carried out.
     """
-    current = torch.empty(_BATCH, *input_shape, device="meta")
+    value = torch.empty(_BATCH, *input_shape, device="meta")
     layers: list[LayerSpec] = []
     owners: set[int] = set()
-    seen: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     for path, module in chain(network, label):
-        kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
-        if kind is None and type(module) not in _ATTACHMENTS:
-            known = sorted(entry.__name__ for entry in (*_KINDS, *_ATTACHMENTS))
+        torch_layer, inputs = TORCH_LAYERS.get(type(module)), tuple(value.shape[1:])
+        if torch_layer is None and type(module) not in TORCH_ATTACHMENTS:
+            names = sorted(entry.__name__ for entry in (*TORCH_LAYERS, *TORCH_ATTACHMENTS))
             problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
-            raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
-        current = _through(module, current, path, label)
+            raise ModelError(f"{label}: {problem}. Known: {', '.join(names)}")
+        value = _through(module, value, path, label)
         for parameter in module.parameters():
             if id(parameter) in owners:
-                raise ModelError(
-                    f"{label}: module '{path}' shares its weights with an earlier one, which no cut allows"
-                )
+                problem = f"module '{path}' shares its weights with an earlier one"
+                raise ModelError(f"{label}: {problem}. Give each its own: a cut may separate the two")
             owners.add(id(parameter))
-        if kind is not None:
-            seen[_SHORT[kind]] += 1
-            layers.append(_layer(f"{_SHORT[kind]}{seen[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:])))
+        if torch_layer is not None:
+            layers.append(_layer(torch_layer, module, inputs, tuple(value.shape[1:]), numbers))
             continue
-        attachment = _ATTACHMENTS[type(module)]
+        attachment = TORCH_ATTACHMENTS[type(module)]
         if layers and attachment is not None:
             layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
-        elif attachment not in (None, "flatten"):
+        elif attachment is not None and not ATTACHMENTS[attachment].flattens:
             # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
-            raise ModelError(f"{label}: module '{path}' ({type(module).__name__}) stands before the first layer")
+            problem = f"module '{path}' ({type(module).__name__}) stands before the first layer"
+            raise ModelError(f"{label}: {problem}. Move it behind a layer")
     if not layers:
-        raise ModelError(f"{label}: has no convolution, pooling or linear layer")
+        raise ModelError(f"{label}: has no layer of a known kind. Add one of: {', '.join(KINDS)}")
     return tuple(layers)
 
 
@@ -108,10 +159,10 @@ def chain(network: nn.Module, label: str = "model", prefix: str = "") -> Iterato
 
 
 def cut_points(network: nn.Module) -> tuple[int, ...]:
-    """For every cut 0..L, how many modules of the chain are on the device."""
-    kinds = [type(module) in _KINDS for _, module in chain(network)]
-    starts = [at for at, is_layer in enumerate(kinds) if is_layer]
-    return (0, *starts[1:], len(kinds))
+    """Number of modules of the chain on the device, for every cut 0..L."""
+    modules = [type(module) for _, module in chain(network)]
+    starts = [index for index, module in enumerate(modules) if module in TORCH_LAYERS]
+    return (0, *starts[1:], len(modules))
 
 
 def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
@@ -119,13 +170,13 @@ def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
     try:
         result = functional_call(module, _without_data(module), (value,))
     except Exception as error:
-        if is_users(error):  # a hook, or a forward that was put in place of the module's
-            raise ModelError(f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Mend it") from error
+        if is_users(error):  # a hook, or a forward that replaces the module's own
+            raise ModelError(f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Fix it") from error
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
-        raise ModelError(f"{label}: {problem}: {reason}. Mend its sizes") from None
+        raise ModelError(f"{label}: {problem}: {reason}. Fix its sizes") from None
     if not isinstance(result, Tensor) or result.dim() < 2 or result.shape[0] != _BATCH:
-        raise ModelError(f"{label}: module '{path}' ({module}) does not keep one result per sample. Mend its settings")
+        raise ModelError(f"{label}: module '{path}' ({module}) does not keep one result per sample. Fix its settings")
     return result
 
 
@@ -136,15 +187,15 @@ def _without_data(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _layer(
-    name: str, kind: LayerKind, module: nn.Module, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    torch_layer: TorchLayer, module: nn.Module, inputs: Shape, outputs: Shape, numbers: Counter[str]
 ) -> LayerSpec:
-    kernel = groups = None
-    if isinstance(module, nn.Conv2d):
-        kernel, groups = (module.kernel_size[0], module.kernel_size[1]), module.groups
-    elif isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
-        size = module.kernel_size
-        kernel = (size, size) if isinstance(size, int) else (size[0], size[1])
-    elif isinstance(module, nn.AdaptiveAvgPool2d):
-        kernel = (-(-inputs[1] // outputs[1]), -(-inputs[2] // outputs[2]))
-    bias = getattr(module, "bias", None) is not None if kind in ("convolution", "linear") else True
-    return LayerSpec(name=name, kind=kind, input=inputs, output=outputs, kernel=kernel, groups=groups or 1, bias=bias)
+    """The layer that a module is, named after its kind and counted in `numbers`."""
+    short_name = KINDS[torch_layer.kind].short_name
+    numbers[short_name] += 1
+    return LayerSpec(
+        name=f"{short_name}{numbers[short_name]}",
+        kind=torch_layer.kind,
+        input=inputs,
+        output=outputs,
+        **torch_layer.settings(module, inputs, outputs),
+    )

@@ -1,0 +1,49 @@
+"""All rounds of all runs as one CSV file, for a spreadsheet or a data frame."""
+
+__all__ = ["write_csv"]
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedfloor.errors import RunLogError
+from fedfloor.reports.reading import Collection, ReadRun
+from fedfloor.reports.saving import save
+from fedfloor.rounds.record import columns_of
+
+_CAUSES = ("energy", "memory", "lost")  #: columns that are always there
+
+
+def write_csv(collection: Collection, path: Path) -> None:
+    """Write one row per run and round; a cell is empty where the log has no value, as between evaluations."""
+    if not path.parent.is_dir():
+        raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file with --csv")
+    if path.is_dir():
+        raise RunLogError(f"{path}: is a folder. Name a file with --csv")
+    if path.suffix != ".csv":  # so that no file of a run or a report is ever overwritten
+        raise RunLogError(f"{path}: must end in .csv. Name it {path.with_suffix('.csv').name}")
+    if path.exists() and not path.is_file():
+        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file with --csv")
+    others = {cause for run in collection.runs for cause in run.summary.failures} - set(_CAUSES)
+    causes = [*_CAUSES, *sorted(others)]
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
+            head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j"]
+            table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
+            table.writeheader()
+            for run in collection.runs:
+                table.writerows(_rows(run, causes))
+
+    save(Path(os.path.realpath(path)), write)  # a link stays one
+
+
+def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
+    columns = columns_of(run.records)
+    of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
+    for index, record in enumerate(run.records):
+        failed = [gateway.failure for gateway in record.gateways]
+        counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
+        yield {key: values[index] for key, values in columns.items()} | of_run | counts

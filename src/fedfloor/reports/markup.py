@@ -1,0 +1,189 @@
+"""The report page's building blocks as HTML; whatever users have named is escaped here."""
+
+__all__ = ["Card", "PageTable", "Section", "contents", "notice", "picker", "section_html", "table_html"]
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fedfloor.reports.plots import Figure, Style
+
+_LISTED = 8  #: lines of a notice
+_CELL, _WORDS = 14, 28  #: letters beyond which a cell may wrap, and beyond which it reads like text
+_DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4"}
+
+
+class PageTable(Protocol):
+    """What a table has to bring along."""
+
+    @property
+    def title(self) -> str:
+        """Above the table."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Cells as they are shown."""
+
+    @property
+    def note(self) -> str:
+        """Below the table; may be empty."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Card:
+    """A figure with its words, or with the reason why there is none."""
+
+    id: str
+    title: str
+    says: str  #: what it shows and how to read it
+    figure: Figure | None
+    missing: str = ""  #: why there is none, and what to do
+    wide: bool = False
+    series: int | None = None  #: it is about this one only
+    choices: tuple[tuple[str, Figure], ...] = ()  #: figures to choose from, in place of one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """A part of the page."""
+
+    id: str
+    title: str
+    says: str
+    cards: tuple[Card, ...] = ()
+    body: str = ""  #: HTML before the cards
+
+
+def contents(sections: Sequence[Section]) -> str:
+    """Links to the parts of the page."""
+    links = "".join(
+        f'<a href="#{section.id}">{html.escape(section.title if section.id != "headline" else "Overview")}</a>'
+        for section in sections
+    )
+    return f'<nav class="contents" aria-label="Contents">{links}</nav>'
+
+
+def notice(title: str, entries: Sequence[str]) -> str:
+    """Something to know before reading on; nothing without entries."""
+    if not entries:
+        return ""
+    items = "".join(f"<li>{html.escape(entry)}</li>" for entry in entries[:_LISTED])
+    if len(entries) > _LISTED:
+        items += f"<li>and {len(entries) - _LISTED} more</li>"
+    return f'<div class="notice" role="note"><p>{html.escape(title)}</p><ul>{items}</ul></div>'
+
+
+def picker(looks: Sequence[Style]) -> str:
+    """The bar that hides and shows policies, and the key that takes its place on paper."""
+    boxes = "".join(
+        f'<label title="{html.escape(look.label)}"><input type="checkbox" value="{index}" checked autocomplete="off">'
+        f"{_swatch(look)}<span>{html.escape(look.label)}</span></label>"
+        for index, look in enumerate(looks)
+    )
+    keys = "".join(f"<span>{_swatch(look)} {html.escape(look.label)}</span> " for look in looks)
+    return (
+        f'<div class="picker" id="picker"><div><fieldset><legend>Policies</legend>{boxes}</fieldset>'
+        '<p id="nothing" role="status" hidden>No policy is ticked: tick one to see it.</p></div></div>'
+        f'<p class="printed key">{keys}</p>'
+    )
+
+
+def _swatch(look: Style) -> str:
+    """A short piece of the series' line with its marker."""
+    shapes = {
+        "circle": '<circle cx="14" cy="7" r="4"/>',
+        "square": '<path d="M10 3h8v8h-8z"/>',
+        "diamond": '<path d="M14 2l5 5-5 5-5-5z"/>',
+        "triangle-up": '<path d="M14 2l5 9h-10z"/>',
+        "cross": '<path d="M12.5 2h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z"/>',
+        "x": '<path d="M14 5l3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3-3-3 2-2z"/>',
+        "star": '<path d="M14 1l1.5 4h4.2l-3.4 2.6 1.3 4.2-3.6-2.5-3.6 2.5 1.3-4.2-3.4-2.6h4.2z"/>',
+    }
+    line = f'<line x1="0" y1="7" x2="28" y2="7" stroke-width="2.4" stroke-dasharray="{_DASHES[look.dash]}"/>'
+    return (
+        f'<svg class="swatch" width="28" height="14" viewBox="0 0 28 14" aria-hidden="true" '
+        f'fill="{look.colour}" stroke="none"><g stroke="{look.colour}">{line}</g>{shapes[look.symbol]}</svg>'
+    )
+
+
+def section_html(section: Section, looks: Sequence[Style]) -> str:
+    """A part of the page with its figures."""
+    says = f"<p>{_words(section.says)}</p>" if section.says else ""
+    # One sentence is enough where all figures of a section miss the same.
+    reasons = {card.missing for card in section.cards if card.figure is None and not card.choices}
+    if section.cards and len(reasons) == 1 and all(card.figure is None and not card.choices for card in section.cards):
+        cards = f'<p class="missing card">{_words(reasons.pop())}</p>'
+    else:
+        cards = "\n".join(_card_html(card, looks) for card in section.cards)
+    grid = f'<div class="grid">\n{cards}\n</div>' if cards else ""
+    title = html.escape(section.title)
+    head = f'<section id="{section.id}" aria-labelledby="h-{section.id}">\n<h2 id="h-{section.id}">{title}</h2>'
+    return f"{head}\n{says}{section.body}{grid}\n</section>"
+
+
+def _card_html(card: Card, looks: Sequence[Style]) -> str:
+    about = f' data-series="{card.series}"' if card.series is not None else ""
+    kind = "card wide" if card.wide else "card"
+    swatch = f"{_swatch(looks[card.series])} " if card.series is not None else ""
+    title = f"<h3>{swatch}{html.escape(card.title)}</h3>"
+    if card.figure is None and not card.choices:
+        reason = f'<p class="missing">{_words(card.missing)}</p>'
+        return f'<figure class="{kind}"{about}><figcaption>{title}{reason}</figcaption></figure>'
+    choice = ""
+    if len(card.choices) > 1:
+        options = "".join(
+            f'<option value="{at}">{html.escape(name)}</option>' for at, (name, _) in enumerate(card.choices)
+        )
+        select = f'<select id="fig-{card.id}-choice" autocomplete="off">{options}</select>'
+        choice = f'<div class="controls"><label>Show {select}</label></div>'
+    height = (card.figure or card.choices[0][1]).height
+    label = html.escape(f"{card.title}. {card.says}")
+    return (
+        f'<figure class="{kind}"{about}><figcaption>{title}<p>{_words(card.says)}</p></figcaption>{choice}'
+        f'<div class="plot" id="fig-{card.id}" role="img" aria-label="{label}" style="min-height:{height}px"></div>'
+        "</figure>"
+    )
+
+
+def table_html(table: PageTable, looks: Sequence[Style], *, caption: bool = True) -> str:
+    """A table that scrolls by itself where it is too wide; rows of a series show its line."""
+    swatches = {look.label: _swatch(look) + " " for look in looks}
+    longest = [max((len(row[at]) for row in table.rows), default=0) for at in range(len(table.columns))]
+    kind = [' class="words"' if size > _WORDS else ' class="wraps"' if size > _CELL else "" for size in longest]
+    head = "".join(
+        f'<th scope="col"{look}>{html.escape(name)}</th>' for name, look in zip(table.columns, kind, strict=True)
+    )
+    body = ""
+    for row in table.rows:
+        first = f'<th scope="row"{kind[0]}>{swatches.get(row[0], "")}{_name(row[0])}</th>' if row else ""
+        rest = "".join(f"<td{look}>{_cell(cell)}</td>" for cell, look in zip(row[1:], kind[1:], strict=True))
+        body += f"<tr>{first}{rest}</tr>"
+    label = html.escape(table.title[:1].upper() + table.title[1:])
+    title = f"<h3>{label}</h3>" if caption else ""
+    note = f'<p class="note">{_words(table.note)}</p>' if table.note else ""
+    return (
+        f'<div class="grid"><div class="card wide">{title}<div class="scroll" role="region" tabindex="0" '
+        f'aria-label="{label}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}</div></div>'
+    )
+
+
+def _name(text: str) -> str:
+    """A name that breaks between its settings."""
+    return html.escape(text).replace(",", ",<wbr>").replace(" [", "<wbr> [")
+
+
+def _cell(text: str) -> str:
+    """A cell whose numbers stay together, with their units and their intervals."""
+    together = re.sub(r"(?<=\d) (?=(?:s|min|h|J|%|±)(?:\s|$))|(?<=±) |(?<=,) (?=[+-])|(?<=[sh%]) (?=±)", "\u00a0", text)
+    return html.escape(together)
+
+
+def _words(text: str) -> str:
+    """Text with `code` in it as HTML."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))

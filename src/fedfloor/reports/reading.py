@@ -1,0 +1,189 @@
+"""Runs as a report sees them: read from their folders, put side by side, with the problems of any of them."""
+
+__all__ = ["Collection", "ReadRun", "Series", "collect"]
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedfloor.errors import FedfloorError, RunLogError
+from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_from
+from fedfloor.reports.variants import variants
+from fedfloor.rounds.listeners.log import ROUNDS
+from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.summary import RunSummary, summarise
+from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, check_records, read_records, scenario_of
+from fedfloor.scenario import Scenario
+from fedfloor.theory.bounds import Bound
+from fedfloor.theory.tradeoff import TradeoffPoint
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadRun:
+    """One run folder."""
+
+    folder: Path
+    scenario: Scenario
+    policy: str  #: with its settings, as logged
+    variant: str  #: scenario values in which it differs from the first run; empty for most runs
+    records: tuple[RoundRecord, ...]  #: at least one
+    summary: RunSummary
+    holding: tuple[Held, ...] | None  #: who holds what; training runs have it
+    bounds: tuple[Bound, ...] | None  #: written at the end of a training run; None before
+
+    @property
+    def label(self) -> str:
+        """The name of its series: the policy, and what else sets the run apart."""
+        return f"{self.policy} [{self.variant}]" if self.variant else self.policy
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds of the scenario are logged."""
+        return len(self.records) >= self.scenario.rounds
+
+    @property
+    def ended(self) -> bool:
+        """Whether no round will follow: all rounds are logged, or the run ended early, as with `--until-accuracy`."""
+        return self.finished or self.bounds is not None
+
+    @property
+    def accuracy(self) -> tuple[list[int], list[float]]:
+        """After how many rounds the model was tested, and the accuracy in each test."""
+        tested = [(record.round + 1, record.accuracy) for record in self.records if record.accuracy is not None]
+        return [at for at, _ in tested], [value for _, value in tested]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Runs that differ in nothing but their seed."""
+
+    label: str
+    runs: tuple[ReadRun, ...]  #: by seed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collection:
+    """Runs of one scenario, and the problems met while reading them."""
+
+    name: str  #: of the scenario
+    series: tuple[Series, ...]  #: in the order their first runs were found
+    problems: tuple[str, ...]  #: why a folder is left out, or shown without some of its files
+    tradeoff: tuple[TradeoffPoint, ...]  #: as `fedfloor tradeoff --format json` prints it, where there is one
+
+    @property
+    def runs(self) -> list[ReadRun]:
+        """All runs, series by series."""
+        return [run for series in self.series for run in series.runs]
+
+
+def collect(paths: Sequence[Path]) -> Collection:
+    """Read run folders, or folders of them; a damaged one becomes a problem, unless no other is left."""
+    read: list[tuple[ReadRun, Mapping[str, Any]]] = []
+    problems: list[str] = []
+    for folder in _folders(paths, problems):
+        try:
+            run, table = _read(folder, problems)
+        except FedfloorError as error:
+            problems.append(str(error))
+            continue
+        if read and run.scenario.name != read[0][0].scenario.name:
+            others = f"is of scenario '{run.scenario.name}', the others of '{read[0][0].scenario.name}'"
+            problems.append(f"{folder}: {others}. Report on it by itself")
+        else:
+            read.append((run, table))
+    runs = _told_apart(read, problems)
+    if not runs:
+        raise RunLogError(problems[0] if problems else "no run folder is named. Name one that a run has written")
+    labels = dict.fromkeys(run.label for run in runs)
+    series = tuple(
+        Series(label, tuple(sorted((run for run in runs if run.label == label), key=lambda run: run.scenario.seed)))
+        for label in labels
+    )
+    tradeoffs = (_beside(tradeoff_from, path / TRADEOFF, problems) for path in paths)
+    tradeoff = next((points for points in tradeoffs if points), ())
+    return Collection(runs[0].scenario.name, series, tuple(problems), tradeoff)
+
+
+def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, Any]]], problems: list[str]) -> list[ReadRun]:
+    """The runs with what sets each apart from the first; a run that lies in two folders is kept once."""
+    distinct: dict[tuple[str, int], ReadRun] = {}
+    names = variants([(run.scenario, table) for run, table in read])
+    for (run, _), variant in zip(read, names, strict=True):
+        named = replace(run, variant=variant)
+        seed = run.scenario.seed
+        if (named.label, seed) in distinct:
+            problems.append(f"{run.folder}: repeats {named.label} with seed {seed}. One of them is shown")
+        else:
+            distinct[named.label, seed] = named
+    return list(distinct.values())
+
+
+def _folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
+    """Run folders among the paths and directly below them, each once."""
+    reported: set[Path] = set()
+    for path in paths:
+        if not path.is_dir():
+            problem = "is a file, not a run folder" if path.exists() else "does not exist"
+            problems.append(f"{path}: {problem}. Name a run folder, or a folder of them")
+            continue
+        if _is_run(path):
+            reported.add(path.resolve())
+            yield path
+            continue
+        below = sorted(part for part in path.iterdir() if part.is_dir() and _is_run(part))
+        if not below:
+            what = "holds no run" if any(path.iterdir()) else "is empty"
+            problems.append(f"{path}: {what}. Name a folder that `fedfloor run` or `fedfloor compare` has written")
+        yield from (part for part in below if part.resolve() not in reported)
+
+
+def _is_run(path: Path) -> bool:
+    return (path / SCENARIO).exists() or (path / ROUNDS).exists()
+
+
+def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, Any]]:
+    """A run whose variant is still open, and the table of its scenario."""
+    if not (folder / SCENARIO).exists():
+        raise RunLogError(f"{folder}: has no {SCENARIO}, so it is unknown what ran. Run again")
+    table = _table(folder / SCENARIO)
+    scenario = scenario_of(folder)
+    records = read_records(folder)
+    if not records:
+        raise RunLogError(f"{folder}: has no round yet. Report again when one has ended")
+    check_records(records, scenario, folder)
+    bounds = _beside(bounds_from, folder / BOUNDS, problems)
+    run = ReadRun(
+        folder=folder,
+        scenario=scenario,
+        policy=records[-1].policy,
+        variant="",
+        records=tuple(records),
+        summary=summarise(records),
+        holding=_beside(holding_from, folder / HOLDING, problems),
+        bounds=() if bounds is None and (folder / BOUNDS).exists() else bounds,
+    )
+    return run, table
+
+
+def _table(path: Path) -> Mapping[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # `scenario_of` says what is wrong
+    model = table.get("model")
+    if isinstance(model, dict) and "layers" not in model:
+        raise RunLogError(f"{path}: model.layers: is missing. It is not the file that the run wrote; run again")
+    return table
+
+
+def _beside(read: Callable[[Path], Read], path: Path, problems: list[str]) -> Read | None:
+    """The content of a file beside the log; a damaged file becomes a problem, and the run is shown without it."""
+    try:
+        return read(path)
+    except RunLogError as error:
+        problems.append(str(error))
+        return None

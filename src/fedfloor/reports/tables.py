@@ -1,0 +1,256 @@
+"""The tables of a report: every series by itself, against another on the same seeds, and beside the theorems."""
+
+__all__ = ["Table", "against", "bounds", "headline", "solver_gain", "tables"]
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from fedfloor.errors import FedfloorError, advice_for
+from fedfloor.reports.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
+from fedfloor.reports.claims import claims
+from fedfloor.reports.policies import solver_of, with_solver
+from fedfloor.reports.reaching import reaching
+from fedfloor.reports.reading import Collection, ReadRun, Series
+from fedfloor.reports.statistics import (
+    AVERAGED,
+    Interval,
+    final_accuracy,
+    interval,
+    last_accuracy,
+    matched,
+    reference_of,
+)
+
+
+def tables(collection: Collection) -> tuple[Table, ...]:
+    """All tables there is data for, in the order of the page."""
+    candidates = (
+        headline(collection),
+        reaching(collection),
+        claims(collection),
+        against(collection),
+        solver_gain(collection),
+        bounds(collection),
+    )
+    return tuple(table for table in candidates if table is not None)
+
+
+def headline(collection: Collection) -> Table:
+    """One row per series: how well it learnt, how long it took, and which floors failed."""
+    several = any(len(series.runs) > 1 for series in collection.series)
+    notes = [f"Final accuracy is the mean of the last tenth of the evaluations, at most {AVERAGED}."]
+    if several:
+        notes.append("Values are means over seeds, ± half the 95 % t-interval.")
+    if not all(run.ended for run in collection.runs):
+        notes.append("A series that is still going is shown as far as it has come.")
+    notes.append("Completed is of the floors that were picked; the shortfall is that of the worst-served floor.")
+    columns = (
+        "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", "simulated time", "completed", "failures",
+        "worst shortfall", "energy a round [J]",
+    )  # fmt: skip
+    rows = tuple(_headline_row(series) for series in collection.series)
+    return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
+
+
+def _untested(runs: Sequence[ReadRun]) -> str:
+    return "not tested yet" if any(run.holding is not None for run in runs) else "no training"
+
+
+def _headline_row(series: Series) -> tuple[str, ...]:
+    runs = series.runs
+    accuracies = [value for value in map(final_accuracy, runs) if value is not None]
+    picked = sum(gateway.selected for run in runs for record in run.records for gateway in record.gateways)
+    completed = sum(run.summary.completed for run in runs)
+    causes: Counter[str] = Counter()
+    for run in runs:
+        causes.update(run.summary.failures)
+
+    def mean(value: Callable[[ReadRun], float]) -> Interval:
+        return interval([value(run) for run in runs])
+
+    return (
+        series.label,
+        ", ".join(str(run.scenario.seed) for run in runs),
+        _rounds(runs),
+        with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else _untested(runs),
+        with_interval(mean(lambda run: run.summary.mean_delay)),
+        duration(mean(lambda run: run.summary.clock)),
+        f"{percentage(completed / picked)} of {picked}" if picked else "none picked",
+        ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items())) or "none",
+        with_interval(mean(lambda run: run.summary.shortfall), digits=2),
+        with_interval(mean(lambda run: run.summary.mean_energy)),
+    )
+
+
+def _rounds(runs: Sequence[ReadRun]) -> str:
+    done = spread(len(run.records) for run in runs)
+    if all(run.finished for run in runs):
+        return done
+    state = "ended" if all(run.ended for run in runs) else "still going"
+    return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A value in which runs of the same seed differ."""
+
+    name: str
+    unit: str
+    digits: int
+    of: Callable[[ReadRun, ReadRun], float | None]  #: (ours, reference), cut to the same rounds
+    whole: bool = False  #: or not cut
+
+
+def _relative(ours: float, reference: float) -> float:
+    """Change in percent; nan if either value is endless or the reference is 0."""
+    return 100.0 * (ours / reference - 1.0) if math.isfinite(ours) and 0.0 < reference < math.inf else math.nan
+
+
+def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, reference: ReadRun) -> float | None:
+    first, second = accuracy(ours), accuracy(reference)
+    return None if first is None or second is None else 100.0 * (first - second)
+
+
+def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
+    """Change of the simulated time in percent; None while one of the runs is still going."""
+    return _relative(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
+
+
+_AGAINST = (
+    _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
+    _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
+    _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
+    _Difference("simulated time, whole run", " %", 1, _whole_time, whole=True),
+    _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
+)
+
+
+def against(collection: Collection, reference: str | None = None) -> Table | None:
+    """Every other series against one of them (its label; by default `reference_of`), on the same seeds and rounds.
+
+    None if there is nothing to compare.
+    """
+    labels = [series.label for series in collection.series]
+    if reference is not None and reference not in labels:
+        raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
+    base = reference_of(collection.series) if reference is None else collection.series[labels.index(reference)]
+    rows, single = [], False
+    for series in collection.series:
+        if series is base:
+            continue
+        pairs, uncut = matched(series, base), matched(series, base, whole=True)
+        single = single or len(pairs) == 1
+        rounds = spread(len(ours.records) for ours, _ in pairs) if pairs else ""
+        seeds = ", ".join(str(ours.scenario.seed) for ours, _ in pairs) or "none shared"
+        rows.append(
+            (
+                series.label,
+                seeds,
+                rounds,
+                *(_difference(entry, uncut if entry.whole else pairs) for entry in _AGAINST),
+            )
+        )
+    if not rows:
+        return None
+    notes = [
+        f"Every row is that policy less {base.label}: same seeds, same weather, the first rounds that both have; mean "
+        "difference [paired 95 % t-interval]. Whole runs are compared once both have ended."
+    ]
+    if single:
+        notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
+    columns = ("policy", "seeds", "rounds", *(entry.name for entry in _AGAINST))
+    return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
+
+
+def _difference(difference: _Difference, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+    values = [value for ours, other in pairs if (value := difference.of(ours, other)) is not None]
+    return change(interval(values), difference.unit, difference.digits) if values else ""
+
+
+def solver_gain(collection: Collection) -> Table | None:
+    """What the exact solver gains over the paper's where runs differ in nothing else; None without such runs."""
+    rows, sentences = [], []
+    for exact in collection.series:
+        policy = exact.runs[0].policy
+        twin = with_solver(policy, "paper") if solver_of(policy) == "exact" else None
+        if twin is None:
+            continue
+        others = [
+            part for part in collection.series if (part.runs[0].policy, _variant(part)) == (twin, _variant(exact))
+        ]
+        pairs = matched(exact, others[0]) if others else []
+        if not pairs:
+            continue
+        name = exact.label.replace(",solver=exact", "")
+        delay = interval([_relative(a.summary.mean_delay, b.summary.mean_delay) for a, b in pairs])
+        served = interval([_served(a) - _served(b) for a, b in pairs])
+        shortfall = interval([a.summary.shortfall - b.summary.shortfall for a, b in pairs])
+        means = [
+            f"{plain(interval([of(run) for run in side]).mean)}"
+            for of in (lambda run: run.summary.mean_delay, _served)
+            for side in zip(*pairs, strict=True)
+        ]
+        seeds, rounds = ", ".join(str(a.scenario.seed) for a, _ in pairs), spread(len(a.records) for a, _ in pairs)
+        changes = (change(delay, " %"), change(served, "", 2), change(shortfall, "", 3))
+        rows.append((name, seeds, rounds, *means[:2], changes[0], *means[2:], *changes[1:]))
+        sentences.append(_gain(name, delay, served))
+    if not rows:
+        return None
+    columns = (
+        "policy", "seeds", "rounds", "delay [s], exact", "paper", "change", "floors a round, exact", "paper", "change",
+        "worst shortfall, change",
+    )  # fmt: skip
+    note = f"{' '.join(sentences)} Floors a round are those whose model was averaged; [paired 95 % t-interval]."
+    return Table("what the exact solver gains", columns, tuple(rows), note)
+
+
+def _gain(name: str, delay: Interval, served: Interval) -> str:
+    """The row as a sentence."""
+    if not math.isfinite(delay.mean):
+        return f"{name}: one of the solvers met a round without end, so delays cannot be compared."
+    verb = "shortens" if delay.mean <= 0 else "lengthens"
+    floors = "as many floors" if abs(served.mean) < 0.005 else f"{abs(served.mean):.2f} floors a round "
+    floors += "" if abs(served.mean) < 0.005 else "more" if served.mean > 0 else "fewer"
+    unsure = delay.low is not None and not delay.excludes_zero
+    sure = " (the interval of the delay includes no change)" if unsure else ""
+    text = f"{name}: on the same weather the exact solver {verb} the mean round by {abs(delay.mean):.1f} %"
+    return f"{text} and averages {floors}{sure}{', one seed' if delay.count == 1 else ''}."
+
+
+def _variant(series: Series) -> str:
+    return series.runs[0].variant
+
+
+def _served(run: ReadRun) -> float:
+    """Floors a round whose model was averaged."""
+    return run.summary.completed / run.summary.rounds
+
+
+def bounds(collection: Collection) -> Table | None:
+    """The theorems beside what runs measured, for the first seed of every series that has ended; None without any."""
+    ended = [(series.label, run) for series in collection.series for run in series.runs if run.bounds]
+    first = dict(reversed(ended))
+    rows = tuple(
+        (
+            label,
+            entry.theorem,
+            entry.what,
+            _cell(entry.measured, ""),
+            _cell(entry.bound, "none"),
+            entry.note,
+        )
+        for label, run in reversed(first.items())
+        for entry in run.bounds or ()
+    )
+    if not rows:
+        return None
+    seeds = joined(dict.fromkeys(str(run.scenario.seed) for run in first.values()))
+    note = f"First seed of every series that has ended ({seeds}). Bounds with the repairs of docs/paper_notes.md."
+    return Table("theory", ("policy", "theorem", "what", "measured", "bound", "note"), rows, note)
+
+
+def _cell(value: float | None, absent: str) -> str:
+    return absent if value is None else plain(value)

@@ -1,0 +1,103 @@
+"""How runs of one scenario differ beside their policy and seed, as names that tell them apart."""
+
+__all__ = ["variants"]
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from fedfloor.runs.folder import flat
+from fedfloor.scenario import Scenario
+
+#: free to differ between runs that belong together
+_FREE = ("name", "seed", "rounds", "policy", "training.checkpoint_every")
+#: drawn from the seed, unless a plain number is given
+_DRAWN = ("floors", "battery")
+_PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")  #: as many values as channels
+_SHOWN = 3  #: keys of a name
+
+Settings = Mapping[str, object]
+
+
+def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
+    """A name for every scenario, given with the table it was read from: how it differs from the first, or empty.
+
+    Equal names mean equal settings. A value that is drawn from the seed counts only if it differs between runs of one
+    seed: then somebody set it, and it is compared with the first run like every other value.
+    """
+    settings = [_settings(table) for _, table in runs]
+    plants = [_plant(table) for _, table in runs]
+    links = [{key: plant.pop(key) for key in list(plant) if key.endswith(_PER_CHANNEL)} for plant in plants]
+    seeds = [scenario.seed for scenario, _ in runs]
+    channels = [scenario.radio.channels for scenario, _ in runs]
+    set_in_plants = _changed(seeds, plants)
+    set_in_links = _changed(list(zip(seeds, channels, strict=True)), links)
+    differences = []
+    for own, plant, link, count in zip(settings, plants, links, channels, strict=True):
+        apart = _differences(own, settings[0])
+        apart |= _differences(plant, plants[0], set_in_plants)
+        apart |= _differences(link, links[channels.index(count)], set_in_links)
+        differences.append(apart)
+    return _distinct(differences)
+
+
+def _settings(table: Settings) -> Settings:
+    """Settings that do not depend on the seed."""
+    rest = {key: value for key, value in table.items() if key not in _DRAWN}
+    return {key: value for key, value in flat(rest).items() if not _below(key, _FREE)}
+
+
+def _plant(table: Settings) -> dict[str, object]:
+    """Floors and batteries as the scenario asks for them, without what training left for a device."""
+    drawn = flat({key: table[key] for key in _DRAWN if key in table})
+    return {key: value for key, value in drawn.items() if not key.endswith(".held")}
+
+
+def _below(key: str, parents: Iterable[str]) -> bool:
+    return any(key == parent or key.startswith(f"{parent}.") for parent in parents)
+
+
+def _differences(own: Settings, base: Settings, keys: Iterable[str] | None = None) -> dict[str, object]:
+    every = sorted(own.keys() | base.keys()) if keys is None else keys
+    return {key: own.get(key) for key in every if own.get(key) != base.get(key)}
+
+
+def _changed(groups: Sequence[Hashable], plants: Sequence[Settings]) -> list[str]:
+    """Keys that differ between runs of one group."""
+    first: dict[Hashable, Settings] = {}
+    keys: set[str] = set()
+    for group, plant in zip(groups, plants, strict=True):
+        base = first.setdefault(group, plant)
+        if plant != base:
+            keys |= _differences(plant, base).keys()
+    return sorted(keys)
+
+
+def _distinct(differences: Sequence[Settings]) -> list[str]:
+    """A name for each; where names are too short to differ, a number tells them apart."""
+    names, alike = [], dict[str, list[Settings]]()
+    for differing in differences:
+        name = _name(differing)
+        numbered = alike.setdefault(name, [])
+        if differing not in numbered:
+            numbered.append(differing)
+        number = numbered.index(differing) + 1
+        names.append(f"{name} ({number})" if number > 1 else name)
+    return names
+
+
+def _name(differing: Settings) -> str:
+    """The first settings that differ; floors or layers that differ in the same key count as one."""
+    values: dict[str, list[object]] = {}
+    for key, value in differing.items():
+        values.setdefault(re.sub(r"\[\d+\]", "", key), []).append(value)
+    if any(key.startswith("model.") and not key.startswith("model.layers") for key in values):
+        values = {key: value for key, value in values.items() if not key.startswith("model.layers")}
+    parts = [f"{key}={_shown(entries)}" for key, entries in values.items()]
+    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return ", ".join(parts[:_SHOWN]) + more
+
+
+def _shown(entries: Sequence[object]) -> str:
+    distinct = list(dict.fromkeys("none" if entry is None else str(entry) for entry in entries))
+    text = "/".join(distinct[:2]) + ("/.." if len(distinct) > 2 else "")
+    return text if len(text) <= 40 else f"{text[:38]}.."

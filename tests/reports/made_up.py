@@ -1,0 +1,91 @@
+"""Runs for tests of the report, made up so that answers can be worked out by hand."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fedfloor
+from fedfloor.reports.reading import Collection, ReadRun, Series
+from fedfloor.rounds.record import GatewayRecord, RoundRecord
+from fedfloor.rounds.summary import summarise
+from fedfloor.scenario import Scenario
+from fedfloor.theory.bounds import Bound
+
+
+def record(
+    scenario: Scenario,
+    index: int,
+    *,
+    policy: str,
+    delay: float = 10.0,
+    accuracy: float | None = None,
+    picked: Sequence[bool] | None = None,
+    failed: Sequence[int] = (),
+    target: float = 0.5,
+) -> RoundRecord:
+    """One round in which the selected floors complete, unless they fail for energy."""
+    floors = scenario.floors
+    chosen = [m < scenario.radio.channels for m in range(len(floors))] if picked is None else picked
+    gateways = tuple(
+        GatewayRecord(
+            name=floor.name,
+            selected=chosen[m],
+            channel=0 if chosen[m] else None,
+            completed=chosen[m] and m not in failed,
+            failure="energy" if chosen[m] and m in failed else None,
+            delay_s=delay if chosen[m] else 0.0,
+            download_s=1.0 if chosen[m] else 0.0,
+            train_s=2.0 if chosen[m] else 0.0,
+            upload_s=delay - 3.0 if chosen[m] else 0.0,
+            power_w=0.1 if chosen[m] else None,
+            energy_j=5.0 if chosen[m] else 0.0,
+            energy_budget_j=9.0,
+            queue=0.0,
+            target_rate=target,
+            loss=None,
+        )
+        for m, floor in enumerate(floors)
+    )
+    return RoundRecord(
+        round=index,
+        policy=policy,
+        delay_s=delay,
+        clock_s=delay * (index + 1),
+        accuracy=accuracy,
+        loss=None if accuracy is None else 1.0,
+        gateways=gateways,
+    )
+
+
+@cache
+def _loaded(name: str, overrides: tuple[str, ...], seed: int) -> Scenario:
+    return fedfloor.load(name, overrides, seed=seed)
+
+
+def made_up(
+    policy: str,
+    seed: int = 1,
+    *,
+    name: str = "paper-cifar10",
+    rounds: int = 10,
+    of: int | None = None,
+    accuracies: Sequence[float | None] = (),
+    variant: str = "",
+    overrides: Sequence[str] = (),
+    bounds: tuple[Bound, ...] | None = None,
+    **values: Any,
+) -> ReadRun:
+    """A run whose rounds are all alike but for the accuracy."""
+    scenario = _loaded(name, tuple(overrides), seed).model_copy(update={"rounds": of or rounds})
+    tested = [*accuracies, *[None] * rounds][:rounds]
+    records = [record(scenario, t, policy=policy, accuracy=tested[t], **values) for t in range(rounds)]
+    folder = Path(f"{policy}-{seed}")
+    return ReadRun(folder, scenario, policy, variant, tuple(records), summarise(records), None, bounds)
+
+
+def gathered(*runs: ReadRun) -> Collection:
+    """Runs as `collect` would hand them over."""
+    labels = dict.fromkeys(run.label for run in runs)
+    series = tuple(Series(label, tuple(run for run in runs if run.label == label)) for label in labels)
+    return Collection(runs[0].scenario.name, series, (), ())

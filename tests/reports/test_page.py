@@ -1,0 +1,394 @@
+"""The report page in a real browser: what people see, and what must never happen."""
+
+import copy
+import dataclasses
+import itertools
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedfloor
+from fedfloor.reports import page as page_module
+from fedfloor.reports.page import write_page
+from fedfloor.reports.reading import Collection, ReadRun, Series, collect
+from fedfloor.reports.tables import tables
+from fedfloor.rounds.summary import summarise
+
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+)  # fmt: skip
+HOSTILE = '</script><script>window.hit=1</script><img src=x onerror="window.hit=1"> & "\'<b>`$title %{y} &lt;'
+#: of every page, whatever it holds
+ALWAYS = {"delay", "participation", "time-0", "energy-0", "timeline", "map", "cuts"}
+FAILED = {"failures"}
+TRAINED = {"accuracy-rounds", "accuracy-time", "rates", "data", "bound"}
+Shell = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+HEADLINE = Table("at a glance", ("policy", "accuracy"), (("ddsra", "65.1 % ± 2.0 %"), ("other", "1")), "a `note`")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    service = pytest.importorskip("selenium.webdriver.chrome.service")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("chromium or chromedriver is not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=service.Service(driver))
+    opened.set_script_timeout(120)
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two policies on two seeds, trained for a moment."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    folder = tmp_path_factory.mktemp("runs")
+    small = ["training.local_iterations=1", "training.evaluate_every=2", "participation.estimate_samples=20"]
+    small += ["participation.observe_every=2", "floors.0.gateway.max_energy_j=0.0"]  # which always fails
+    for policy in ("ddsra:v=0.01", "round_robin"):
+        for seed in (1, 2):
+            out = folder / f"{policy.replace(':', '-')}-{seed}"
+            fedfloor.run("quick", policy=policy, rounds=4, seed=seed, overrides=small, out=out, workers=1)
+    points = [
+        {"v": v, "mean_delay_s": 2.0 - v / 10, "shortfall": v / 20, "delay_bound_s": None, "shortfall_bound": 0.4}
+        for v in (0.0, 0.1, 1.0, 10.0)
+    ]
+    (folder / "tradeoff.json").write_text(json.dumps(points), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("simulated") / "run"
+    fedfloor.simulate("quick", policy="random", rounds=5, seed=3, out=out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def full_page(runs: Path) -> Path:
+    path = runs / "report.html"
+    found = collect([runs])
+    claimed = dataclasses.replace(found, name="paper-cifar10")  # which has a table of claims
+    write_page(claimed, tables(claimed), path)
+    return path
+
+
+def visit(
+    browser: Any, page: Path, *, width: int = 1200, media: str = "", scheme: str = "light", wait: float = 120.0
+) -> None:
+    """Open a page and wait until its figures are drawn."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    emulate(browser, media=media, scheme=scheme)
+    browser.get("about:blank")
+    browser.get_log("browser")  # what was before is forgotten
+    browser.get_log("performance")
+    browser.get(page.as_uri())
+    until(browser, "return document.body.dataset.ready === 'yes'", wait)
+
+
+def emulate(browser: Any, *, media: str = "", scheme: str = "light") -> None:
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [feature]})
+
+
+def until(browser: Any, script: str, wait: float = 30.0) -> None:
+    end = time.monotonic() + wait
+    while not browser.execute_script(script):
+        assert time.monotonic() < end, script
+        time.sleep(0.1)
+
+
+def drawn(browser: Any) -> dict[str, bool]:
+    """Figures that are there, and whether each is seen with data in it."""
+    found: dict[str, bool] = browser.execute_script(
+        """
+        const held = (trace) => ["x", "y", "z"].some((key) => trace[key] && trace[key].length > 0);
+        const shown = (plot) => {
+          const picture = plot.querySelector(".main-svg");
+          const box = picture ? picture.getBoundingClientRect() : { width: 0, height: 0 };
+          const marks = plot.querySelectorAll(".trace path, .hm image");
+          return box.width > 100 && box.height > 100 && marks.length > 0;
+        };
+        return Object.fromEntries([...document.querySelectorAll(".plot[id]")].map((plot) => [
+          plot.id.slice(4),
+          Boolean(plot.data && plot.data.some((trace) => trace.visible !== false && held(trace)) && shown(plot)),
+        ]));
+        """
+    )
+    return found
+
+
+def complaints(browser: Any) -> list[str]:
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def requested(browser: Any) -> set[str]:
+    entries = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return {
+        entry["params"]["request"]["url"] for entry in entries if entry["method"] == "Network.requestWillBeSent"
+    } - {"about:blank"}
+
+
+def tick(browser: Any, series: int) -> None:
+    browser.execute_script("document.querySelectorAll('#picker input')[arguments[0]].click()", series)
+
+
+def visible_series(browser: Any) -> list[int]:
+    """Series of which anything is seen in any figure."""
+    found: list[int] = browser.execute_script(
+        """
+        const traces = [...document.querySelectorAll(".plot")].filter((plot) => !plot.closest("[hidden]"))
+          .flatMap((plot) => plot.data || []);
+        const seen = traces.filter((trace) => trace.visible !== false && trace.meta && trace.meta.s !== undefined);
+        const panels = [...document.querySelectorAll("[data-series]:not([hidden])")];
+        const known = [...seen.map((trace) => trace.meta.s), ...panels.map((part) => Number(part.dataset.series))];
+        return [...new Set(known)].sort();
+        """
+    )
+    return found
+
+
+def renamed(run: ReadRun, name: str) -> ReadRun:
+    """The same run in a plant whose names somebody has thought about."""
+    floors = tuple(
+        floor.model_copy(
+            update={
+                "name": f"{name}{floor.name}",
+                "devices": tuple(part.model_copy(update={"name": f"{name}{part.name}"}) for part in floor.devices),
+            }
+        )
+        for floor in run.scenario.floors
+    )
+    records = copy.deepcopy(run.records)
+    for record in records:
+        for entry in record["gateways"]:
+            entry["name"] = f"{name}{entry['name']}"
+            entry["failure"] = entry["failure"] and name
+    holding = copy.deepcopy(dict(run.holding or {}))
+    for entry in holding.get("devices", []):
+        entry |= {"name": f"{name}{entry['name']}", "floor": name}
+    scenario = run.scenario.model_copy(update={"floors": floors, "name": name})
+    changed = dataclasses.replace(run, records=records, scenario=scenario, holding=holding or None, policy=name)
+    return dataclasses.replace(changed, summary=summarise(records))
+
+
+def test_everything_is_drawn_without_complaint_or_request(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    found = drawn(browser)
+    assert set(found) >= ALWAYS | FAILED | TRAINED | {"tradeoff-delay", "tradeoff-shortfall", "time-1", "energy-1"}
+    assert all(found.values()), found
+    assert complaints(browser) == []
+    urls = requested(browser)
+    assert {url for url in urls if not url.startswith(("data:", "blob:"))} == {full_page.as_uri()}
+    fetched = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert [name for name in fetched if not name.startswith(("data:", "blob:"))] == []
+
+
+def test_headings_are_in_order_and_figures_have_words(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    script = "return [...document.querySelectorAll('h1, h2, h3')].map((part) => Number(part.tagName[1]))"
+    levels = browser.execute_script(script)
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    labels = "return [...document.querySelectorAll('.plot')].map((plot) => plot.getAttribute('aria-label') || '')"
+    assert all(len(label) > 20 for label in browser.execute_script(labels))
+    assert "policies side by side" in browser.execute_script("return document.querySelector('main section').innerText")
+    titles = browser.execute_script("return [...document.querySelectorAll('#tables h3')].map((part) => part.innerText)")
+    assert [title.split(" ddsra")[0] for title in titles] == [
+        "Time to an accuracy that all reach", "The paper's claims", "Against", "Theory",
+    ]  # fmt: skip
+
+
+def test_the_picker_hides_and_shows_a_policy_everywhere(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    assert visible_series(browser) == [0, 1]
+    tick(browser, 0)
+    until(browser, "return document.querySelector('#fig-delay').data.some((trace) => trace.visible === false)")
+    assert visible_series(browser) == [1]
+    chosen = "return document.querySelector('#run-choice').selectedOptions[0].text"
+    assert browser.execute_script(chosen).startswith("round_robin")
+    tick(browser, 1)
+    assert browser.execute_script("return !document.querySelector('#nothing').hidden")
+    assert visible_series(browser) == []
+    tick(browser, 0)
+    tick(browser, 1)
+    assert visible_series(browser) == [0, 1]
+    assert all(drawn(browser).values())
+    assert complaints(browser) == []
+
+
+def test_the_slider_moves_timeline_and_map(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    browser.execute_script(
+        "const slider = document.querySelector('#round-choice'); slider.value = 2;"
+        "slider.dispatchEvent(new Event('input', { bubbles: true }))"
+    )
+    until(browser, "return document.querySelector('#fig-timeline').layout.xaxis.title.text.endsWith('round 3')")
+    assert browser.execute_script("return document.querySelector('#round-shown').textContent") == "round 3"
+    browser.execute_script(
+        "const cuts = document.querySelector('#map-cuts'); cuts.value = 'round';"
+        "cuts.dispatchEvent(new Event('change', { bubbles: true }))"
+    )
+    assert drawn(browser)["map"]
+    assert complaints(browser) == []
+
+
+def test_figures_follow_the_colour_scheme_while_one_looks(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    look = """
+        const plot = document.querySelector("#fig-delay");
+        return [getComputedStyle(document.body).backgroundColor, plot.layout.paper_bgcolor, plot.layout.font.color,
+          plot.querySelector(".main-svg").style.background];
+    """
+    light = browser.execute_script(look)
+    emulate(browser, scheme="dark")
+    until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor !== '{light[1]}'")
+    night = browser.execute_script(look)
+    assert all(one != other for one, other in zip(light, night, strict=True))
+    emulate(browser, scheme="light")
+    until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor === '{light[1]}'")
+
+
+@pytest.mark.parametrize("width", [360, 375, 768])
+def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_page: Path) -> None:
+    visit(browser, full_page, width=width)
+    sizes = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert sizes[0] <= width
+    assert sizes[1] == width
+    assert all(drawn(browser).values())
+    sticking_out = """
+        const scrolls = (part) => part.closest(".scroll, .picker fieldset, .plot");
+        return [...document.querySelectorAll("body *")].filter((part) => !scrolls(part))
+          .filter((part) => part.getBoundingClientRect().right > window.innerWidth + 0.5).map((part) => part.outerHTML);
+    """
+    assert browser.execute_script(sticking_out) == []
+    held = "return [...document.querySelectorAll('.scroll')].map((part) => part.getBoundingClientRect().right)"
+    assert max(browser.execute_script(held)) <= width
+
+
+def test_print_is_light_and_without_controls(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page, scheme="dark")
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    widths = "return [...document.querySelectorAll('.main-svg')].map((part) => part.getBoundingClientRect().width)"
+    assert max(browser.execute_script(widths)) <= 680  # A4 and Letter between their margins
+    emulate(browser, media="print", scheme="dark")
+    shown = "return getComputedStyle(document.querySelector(arguments[0])).display"
+    assert browser.execute_script(shown, ".picker") == "none"
+    assert browser.execute_script(shown, ".controls") == "none"
+    assert browser.execute_script(shown, ".printed") == "block"
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.execute_script("return document.querySelector('#fig-delay').layout.paper_bgcolor") == "#ffffff"
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert browser.execute_script("return document.querySelector('#fig-delay').layout.paper_bgcolor") != "#ffffff"
+
+
+def test_hostile_names_stay_text(browser: Any, runs: Path, tmp_path: Path) -> None:
+    known = collect([runs])
+    series = tuple(
+        Series(f"{HOSTILE}{index}", tuple(renamed(run, HOSTILE) for run in one.runs))
+        for index, one in enumerate(known.series)
+    )
+    table = Table(HOSTILE, (HOSTILE, "b"), ((HOSTILE, HOSTILE),), HOSTILE)
+    page = tmp_path / "hostile.html"
+    write_page(Collection(HOSTILE, series, (HOSTILE,), ()), (table, table), page)
+    visit(browser, page)
+    assert browser.execute_script("return window.hit === undefined")
+    assert browser.execute_script("return document.querySelector('h1').textContent") == HOSTILE
+    assert browser.execute_script("return document.querySelector('td').textContent") == HOSTILE
+    assert browser.execute_script("return document.querySelector('#picker label span').textContent") == f"{HOSTILE}0"
+    assert browser.execute_script("return document.querySelector('#run-choice option').text").startswith("</script>")
+    assert browser.execute_script("return document.scripts.length") == 3
+    assert browser.execute_script("return document.querySelectorAll('img, .plot a[href], .plot b').length") == 0
+    ticks = "return document.querySelector('#fig-timeline .yaxislayer-above').textContent"
+    assert "</script>" in browser.execute_script(ticks)
+    assert all(drawn(browser).values())
+    assert complaints(browser) == []
+
+
+def test_a_simulation_says_what_training_would_add(browser: Any, simulation: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    write_page(collect([simulation]), (), page)
+    visit(browser, page)
+    found = drawn(browser)
+    assert set(found) - FAILED == ALWAYS
+    assert all(found.values()), found
+    text = browser.execute_script("return document.querySelector('main').innerText")
+    for wanted in ("fedfloor run", "participation.observe_every", "holding.json", "fedfloor tradeoff"):
+        assert wanted in text
+    assert complaints(browser) == []
+
+
+def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path, tmp_path: Path) -> None:
+    going = tmp_path / "going"
+    shutil.copytree(next(path for path in sorted(runs.iterdir()) if path.is_dir()), going)
+    lines = (going / "rounds.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (going / "rounds.jsonl").write_text(lines[0], encoding="utf-8")
+    (going / "bounds.json").unlink()
+    page = tmp_path / "report.html"
+    write_page(collect([going, tmp_path / "nowhere"]), (HEADLINE,), page)
+    visit(browser, page)
+    told = browser.execute_script("return document.querySelector('header').innerText")
+    assert "1 of 4 rounds" in told
+    assert "nowhere: does not exist" in told
+    found = drawn(browser)
+    assert set(found) >= ALWAYS
+    assert all(found.values()), found
+    assert complaints(browser) == []
+
+
+@pytest.mark.slow
+def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> None:
+    fedfloor.simulate("campus", policy="random", rounds=2, out=tmp_path / "run")
+    run = collect([tmp_path / "run"]).runs[0]
+    records: list[Mapping[str, Any]] = [{**run.records[t % 2], "round": t, "clock_s": float(t)} for t in range(300)]
+    long = dataclasses.replace(run, records=tuple(records))
+    page = tmp_path / "report.html"
+    labels: Sequence[str] = ("one", "other")
+    write_page(Collection("campus", tuple(Series(label, (long,)) for label in labels), (), ()), (), page)
+    assert page.stat().st_size < 15e6
+    visit(browser, page, wait=300.0)
+    found = drawn(browser)
+    assert all(found.values()), found
+    assert "evenly spread" in browser.execute_script("return document.querySelector('footer').innerText")
+    assert complaints(browser) == []
+
+
+def test_equal_runs_give_equal_pages(simulation: Path, tmp_path: Path) -> None:
+    pages = [tmp_path / "one.html", tmp_path / "deep" / "other.html"]
+    for page in pages:
+        write_page(collect([simulation]), (HEADLINE,), page)
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_without_plotly_the_extra_is_named(simulation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(page_module, "import_module", missing)
+    with pytest.raises(fedfloor.FedfloorError, match=r"pip install 'fedfloor\[report\]'"):
+        write_page(collect([simulation]), (), tmp_path / "report.html")

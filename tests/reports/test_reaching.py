@@ -1,0 +1,53 @@
+"""Time to an accuracy that all reach, worked out by hand."""
+
+from fedfloor.reports.reaching import reaching
+from tests.reports.made_up import gathered, made_up
+
+
+def test_a_policy_that_learns_less_from_a_round_may_still_be_first() -> None:
+    runs = [
+        *(made_up("ddsra:v=1,solver=exact", seed, delay=10.0, accuracies=[0.1, 0.3, 0.5]) for seed in (1, 2)),
+        *(made_up("random", seed, delay=4.0, accuracies=[0.1, 0.2, 0.3, 0.4]) for seed in (1, 2)),
+    ]
+    table = reaching(gathered(*runs))
+    assert table is not None
+    assert table.rows == (
+        ("ddsra:v=1,solver=exact", "1, 2", "3", "30 s", ""),
+        ("random", "1, 2", "4", "16 s", "-46.7 % [-46.7, -46.7]"),
+    )
+    assert "95 % of the least final accuracy among a seed's runs, here 38.0 %;" in table.note
+
+
+def test_every_seed_has_its_own_level() -> None:
+    runs = [
+        made_up("random", 1, delay=10.0, accuracies=[0.2, 0.4]),
+        made_up("random", 2, delay=10.0, accuracies=[0.1, 0.2]),
+        made_up("round_robin", 1, delay=20.0, accuracies=[0.4, 0.4]),
+        made_up("round_robin", 2, delay=20.0, accuracies=[0.1, 0.3]),
+    ]
+    table = reaching(gathered(*runs))
+    assert table is not None
+    assert [row[2] for row in table.rows] == ["2", "1.5 ± 6.4"]
+    assert "19.0 % to 38.0 %" in table.note
+
+
+def test_a_policy_that_was_only_simulated_is_left_out() -> None:
+    runs = [made_up(name, accuracies=[0.2, 0.4]) for name in ("random", "round_robin")]
+    table = reaching(gathered(*runs, made_up("ddsra")))
+    assert table is not None
+    assert [row[0] for row in table.rows] == ["random", "round_robin"]
+    assert table.columns[-1] == "against random"
+
+
+def test_a_seed_waits_for_all_of_its_runs() -> None:
+    runs = [made_up(name, seed, accuracies=[0.2, 0.4]) for name in ("ddsra", "random") for seed in (1, 2)]
+    going = made_up("random", 2, of=20, accuracies=[0.2, 0.4])
+    table = reaching(gathered(*runs[:3], going))
+    assert table is not None
+    assert [row[1] for row in table.rows] == ["1", "1"]
+
+
+def test_there_is_nothing_to_reach_alone_without_tests_or_without_a_shared_seed() -> None:
+    assert reaching(gathered(made_up("random", accuracies=[0.2]))) is None
+    assert reaching(gathered(made_up("random", accuracies=[0.2]), made_up("round_robin"))) is None
+    assert reaching(gathered(made_up("random", 1, accuracies=[0.2]), made_up("ddsra", 2, accuracies=[0.2]))) is None

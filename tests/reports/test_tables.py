@@ -1,0 +1,187 @@
+"""Tables of a report against figures worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedfloor.errors import FedfloorError
+from fedfloor.reports.cells import change, duration, plain, with_interval
+from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach
+from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
+from fedfloor.theory.bounds import Bound
+from tests.reports.made_up import gathered, made_up
+
+
+def cells(table: object, row: int = 0) -> dict[str, str]:
+    return dict(zip(table.columns, table.rows[row], strict=True))  # type: ignore[attr-defined]
+
+
+def test_the_interval_is_that_of_a_paired_t_test() -> None:
+    ours, other = np.array([3.0, 4.5, 5.0, 7.25]), np.array([2.0, 4.0, 3.5, 6.0])
+    found, oracle = interval(ours - other), stats.ttest_rel(ours, other).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high))
+    assert found.excludes_zero
+    assert found.mean == pytest.approx(1.0625)
+
+
+def test_one_seed_has_a_mean_but_no_interval() -> None:
+    found = interval([2.0])
+    assert (found.mean, found.low, found.half_width, found.excludes_zero) == (2.0, None, None, False)
+    assert interval([1.0, math.inf]).low is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([48.24], "48.2 s"),
+        ([900.0], "15 min"),
+        ([14832.0], "4.12 h"),
+        ([math.inf], "endless"),
+        ([60.0, 64.0], "62 ± 25 s"),
+    ],
+)
+def test_times_are_written_in_the_unit_that_fits(values: list[float], expected: str) -> None:
+    assert duration(interval(values)) == expected
+
+
+def test_half_widths_have_two_digits_and_means_as_many_places() -> None:
+    assert with_interval(interval([46.0, 46.2, 46.4])) == "46.20 ± 0.50"
+    assert with_interval(interval([0.31, 0.33]), " %", scale=0.01) == "32 ± 13 %"
+    assert with_interval(interval([2.0, 2.0])) == "2"
+    assert change(interval([-3.0]), " %") == "-3.0 %"
+    assert (plain(math.nan), plain(123456.7)) == ("unknown", "123457")
+
+
+def test_final_accuracy_is_the_mean_of_the_last_tenth_at_most_five() -> None:
+    run = made_up("random", accuracies=[0.9, 0.1, 0.2, 0.3, 0.4, None, 0.5])
+    assert final_accuracy(run) == 0.5
+    assert final_accuracy(made_up("random", rounds=29, accuracies=[0.1] * 26 + [0.2, 0.4, 0.6])) == pytest.approx(0.5)
+    long = made_up("random", rounds=100, accuracies=[0.1] * 95 + [0.2, 0.3, 0.4, 0.5, 0.6])
+    assert final_accuracy(long) == pytest.approx(0.4)
+    assert last_accuracy(run) == 0.5
+    assert rounds_to_reach(run, 0.3) == 5  # mean of the first five is 0.38
+    assert rounds_to_reach(run, 0.5) is None
+    assert final_accuracy(made_up("random")) is last_accuracy(made_up("random")) is None
+
+
+def test_runs_are_matched_by_seed_and_cut_to_the_rounds_both_have() -> None:
+    short, long = made_up("random", 1, rounds=4, of=10), made_up("round_robin", 1, rounds=10)
+    collection = gathered(short, long, made_up("round_robin", 2))
+    ((one, other),) = matched(*collection.series)
+    assert (one.summary.rounds, other.summary.rounds, other.summary.clock) == (4, 4, 40.0)
+    ((_, other),) = matched(*collection.series, whole=True)
+    assert other.summary.rounds == 10
+
+
+def test_the_headline_has_a_row_per_series() -> None:
+    runs = [made_up("random", seed, accuracies=[0.3 + seed / 100], failed=(0,)) for seed in (1, 2)]
+    table = headline(gathered(*runs, made_up("delay_driven", 1, rounds=3, of=10)))
+    first, second = cells(table), cells(table, 1)
+    assert (first["policy"], first["seeds"], first["rounds"]) == ("random", "1, 2", "10")
+    assert first["final accuracy"].startswith("31.5 ± 6.4 %")
+    assert (first["completed"], first["failures"]) == ("66.7 % of 60", "energy 20")
+    assert (first["mean delay [s]"], first["simulated time"]) == ("10", "100 s")
+    assert (first["worst shortfall"], first["energy a round [J]"]) == ("0.5", "15")
+    assert (second["rounds"], second["final accuracy"]) == ("still going: 3 of 10", "no training")
+    assert "still going" in table.note
+    assert "still going" not in headline(gathered(made_up("random", rounds=3, of=10, bounds=()))).note
+
+
+def test_a_run_that_reached_its_end_early_is_not_still_going() -> None:
+    run = made_up("random", rounds=3, of=10, bounds=(Bound("Theorem 3", "w", None, None),))
+    assert cells(headline(gathered(run)))["rounds"] == "ended: 3 of 10"
+
+
+def test_series_are_held_against_the_first_or_the_one_named() -> None:
+    runs = [made_up(policy, seed, delay=delay * seed) for seed in (1, 2) for policy, delay in (("random", 10.0),)]
+    runs += [made_up("delay_driven", seed, delay=8.0 * seed, accuracies=[0.5]) for seed in (1, 2)]
+    table = against(gathered(*runs))
+    assert table is not None
+    row = cells(table)
+    assert table.title == "against random"
+    assert table.note.startswith("Every row is that policy less random: same seeds")
+    assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 % [-20.0, -20.0]", "")
+    other = against(gathered(*runs), "delay_driven")
+    assert other is not None
+    assert cells(other)["mean delay"] == "+25.0 % [+25.0, +25.0]"
+    with pytest.raises(FedfloorError, match=r"reference 'randm': no such series. Did you mean 'random'"):
+        against(gathered(*runs), "randm")
+
+
+def test_the_order_of_folders_does_not_choose_the_reference() -> None:
+    table = against(gathered(made_up("delay_driven"), made_up("ddsra:v=1,solver=exact"), made_up("random")))
+    assert table is not None
+    assert table.title == "against ddsra:v=1,solver=exact"
+    assert [row[0] for row in table.rows] == ["delay_driven", "random"]
+
+
+def test_one_seed_gives_the_difference_and_says_so() -> None:
+    table = against(gathered(made_up("random", accuracies=[0.25]), made_up("round_robin", accuracies=[0.3])))
+    assert table is not None
+    assert cells(table)["final accuracy [points]"] == "+5.0"
+    assert "With one seed there is only the difference" in table.note
+    assert against(gathered(made_up("random"))) is None
+
+
+def test_series_without_a_shared_seed_say_so() -> None:
+    table = against(gathered(made_up("random", 1), made_up("round_robin", 2)))
+    assert table is not None
+    assert (cells(table)["seeds"], cells(table)["mean delay"]) == ("none shared", "")
+
+
+def test_the_whole_time_is_compared_once_both_have_ended() -> None:
+    first, going = made_up("random"), made_up("round_robin", rounds=5, of=10)
+    table = against(gathered(first, going))
+    assert table is not None
+    assert cells(table)["simulated time, whole run"] == ""
+    early = made_up("round_robin", rounds=5, of=10, bounds=(Bound("Theorem 3", "w", None, None),))
+    table = against(gathered(first, early))
+    assert table is not None
+    assert (cells(table)["simulated time, whole run"], cells(table)["mean delay"]) == ("-50.0 %", "+0.0 %")
+
+
+def test_an_endless_round_is_not_compared() -> None:
+    run = made_up("random")
+    endless = made_up("round_robin", delay=math.inf)
+    table = against(gathered(run, endless))
+    assert table is not None
+    assert cells(table)["mean delay"] == "unknown"
+    assert cells(headline(gathered(endless)))["mean delay [s]"] == "endless"
+
+
+def test_what_the_exact_solver_gains_is_a_sentence() -> None:
+    runs = [made_up("ddsra:v=1,solver=exact", seed, delay=8.0) for seed in (1, 2)]
+    runs += [made_up("ddsra:v=1,solver=paper", seed, delay=10.0, failed=(0,)) for seed in (1, 2)]
+    table = solver_gain(gathered(*runs, made_up("ddsra:v=9,solver=paper")))
+    assert table is not None
+    assert table.note.startswith(
+        "ddsra:v=1: on the same weather the exact solver shortens the mean round by 20.0 % and averages 1.00 floors a "
+        "round more."
+    )
+    assert table.rows[0][:6] == ("ddsra:v=1", "1, 2", "10", "8", "10", "-20.0 % [-20.0, -20.0]")
+    assert solver_gain(gathered(*runs[:2])) is None
+
+
+def test_theorems_are_shown_for_the_first_seed_that_ended() -> None:
+    entry = Bound("Theorem 2", "worst shortfall", 0.0123456, None, "vacuous")
+    table = bounds(gathered(made_up("random", 1), made_up("random", 2, bounds=(entry,)), made_up("round_robin", 1)))
+    assert table is not None
+    assert table.rows == (("random", "Theorem 2", "worst shortfall", "0.01235", "none", "vacuous"),)
+    assert bounds(gathered(made_up("random"))) is None
+
+
+def test_tables_come_in_the_order_of_the_page() -> None:
+    collection = gathered(
+        made_up("ddsra:v=1,solver=exact"),
+        made_up("ddsra:v=1,solver=paper", bounds=(Bound("Theorem 3", "w", None, None),)),
+    )
+    titles = [table.title for table in tables(collection)]
+    assert titles == [
+        "paper-cifar10: policies side by side",
+        "the paper's claims",
+        "against ddsra:v=1,solver=exact",
+        "what the exact solver gains",
+        "theory",
+    ]
