@@ -181,12 +181,27 @@ def spender(rounds: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda rounds: spender(rounds).update(energy_j="x"), r"line 1: .*\.energy_j must be a number >= 0, got 'x'"),
-        (lambda rounds: spender(rounds).pop("devices"), r"line 1: .*\.devices must be the scenario's"),
-        (lambda rounds: spender(rounds)["devices"].pop(), r"line 1: .*\.devices must be the scenario's"),
-        (lambda rounds: spender(rounds).update(devices=[5]), r"line 1: .*\.devices must be the scenario's"),
+        (
+            lambda rounds: spender(rounds).update(energy_j="x"),
+            r"line 1: gateways\[3\]\.energy_j: must be a number, got 'x'",
+        ),
+        (
+            lambda rounds: spender(rounds).pop("devices"),
+            r"line 1: gateways\[3\]\.devices: must be the 3 devices.*, got 0",
+        ),
+        (
+            lambda rounds: spender(rounds)["devices"].pop(),
+            r"line 1: gateways\[3\]\.devices: must be the 3 devices.*, got 2",
+        ),
+        (
+            lambda rounds: spender(rounds).update(devices=[5]),
+            r"line 1: gateways\[3\]\.devices\[0\]: must be a table, got 5",
+        ),
         (lambda rounds: spender(rounds).update(energy_j=0.0), "does not give the weather"),
-        (lambda rounds: rounds[0].update(round=7), "line 1: round must be 0, got 7"),
+        (
+            lambda rounds: rounds[0].update(round=7),
+            "line 1: round: must be 0, because rounds are logged one after the other, got 7",
+        ),
         (lambda rounds: spender(rounds[2:])["devices"][0].update(energy_budget_j=1.0), "does not give the weather"),
     ],
 )

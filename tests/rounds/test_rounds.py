@@ -195,7 +195,10 @@ def test_a_damaged_log_names_its_line(tmp_path: Path) -> None:
     fedfloor.simulate("quick", rounds=3, out=tmp_path / "run")
     log = tmp_path / "run" / "rounds.jsonl"
     log.write_text("{broken\n" + log.read_text())
-    with pytest.raises(RunLogError, match=r"rounds\.jsonl: line 1: not a JSON object"):
+    with pytest.raises(
+        RunLogError,
+        match=r"rounds\.jsonl: line 1: is not JSON: key must be a string at line 1 column 2\. It is damaged",
+    ):
         fedfloor.read(tmp_path / "run")
 
 
