@@ -148,7 +148,7 @@ def run_planned(planned: PlannedRun, options: RunOptions, *, on_event: Tell = si
 
 
 def what_is_left(folder: Path, rounds: int) -> str:
-    """What remains of a run that was stopped after so many rounds, and how it is resumed."""
+    """What remains of a run that was stopped after `rounds` rounds, and how it is resumed."""
     from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 
     kept = checkpoint_round(folder)

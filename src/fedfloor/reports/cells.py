@@ -23,7 +23,7 @@ class Table:
 
 
 def plain(value: float, digits: int = 4) -> str:
-    """A number with so many digits; nan is unknown, inf is endless."""
+    """A number with `digits` significant digits; nan is unknown, inf is endless."""
     if math.isnan(value):
         return "unknown"
     if math.isinf(value):

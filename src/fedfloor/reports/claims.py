@@ -259,13 +259,13 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
     values = [claim.measure(*runs) for runs in groups]
     numbers = [value for value in values if not isinstance(value, Unknown)]
     missing = [value for value in values if isinstance(value, Unknown)]
-    whom = " / ".join(part.label for part in chosen)
+    series_names = " / ".join(part.label for part in chosen)
     if claim.limits is None and not chosen[0].runs[0].scenario.limits:
-        whom += " with limits=false"
+        series_names += " with limits=false"
     shared = [runs[0].scenario.seed for runs in groups]
     seeds = ", ".join(map(str, shared))
     if all(not value.run for value in missing) and not numbers:
-        return "", seeds, whom, f"not run: {missing[0].reason}"
+        return "", seeds, series_names, f"not run: {missing[0].reason}"
     if missing:  # the seeds that have a value are the better ones, so their mean would claim too much
         reasons = "; ".join(dict.fromkeys(value.reason for value in missing))
         text = f"{reasons} ({len(missing)} of {len(values)} seeds)"
@@ -273,12 +273,12 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
         text = change(interval(numbers), claim.unit, claim.digits)
     used = [run for part in chosen for run in part.runs if run.scenario.seed in shared]
     if not all(run.ended for run in used):
-        return text, seeds, whom, "still going"
+        return text, seeds, series_names, "still going"
     if len(values) == 1:
-        return text, seeds, whom, "one seed only"
+        return text, seeds, series_names, "one seed only"
     if missing:
-        return text, seeds, whom, "no" if any(value.against for value in missing) else "undecided"
-    return text, seeds, whom, _holds(claim, interval(numbers))
+        return text, seeds, series_names, "no" if any(value.against for value in missing) else "undecided"
+    return text, seeds, series_names, _holds(claim, interval(numbers))
 
 
 def _holds(claim: Claim, ours: Interval) -> str:
@@ -299,4 +299,4 @@ def _departures(scenario: Scenario, most: int = 6) -> str:
     if not keys:
         return ""
     changes = ", ".join(f"{key} {ours[key]} (preset {theirs.get(key, 'none')})" for key in keys[:most])
-    return f"These runs are not the preset as it comes: {changes}{', and more' if len(keys) > most else ''}."
+    return f"These runs differ from the preset: {changes}{', and more' if len(keys) > most else ''}."

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_from
@@ -82,7 +82,7 @@ class Collection:
 
 def collect(paths: Sequence[Path]) -> Collection:
     """Read run folders, or folders of them; a damaged one becomes a problem, unless no other is left."""
-    read: list[tuple[ReadRun, Mapping[str, Any]]] = []
+    read: list[tuple[ReadRun, Mapping[str, object]]] = []
     problems: list[str] = []
     for folder in _folders(paths, problems):
         try:
@@ -108,7 +108,7 @@ def collect(paths: Sequence[Path]) -> Collection:
     return Collection(runs[0].scenario.name, series, tuple(problems), tradeoff)
 
 
-def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, Any]]], problems: list[str]) -> list[ReadRun]:
+def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, object]]], problems: list[str]) -> list[ReadRun]:
     """The runs with what sets each apart from the first; a run that lies in two folders is kept once."""
     distinct: dict[tuple[str, int], ReadRun] = {}
     names = variants([(run.scenario, table) for run, table in read])
@@ -145,7 +145,7 @@ def _is_run(path: Path) -> bool:
     return (path / SCENARIO).exists() or (path / ROUNDS).exists()
 
 
-def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, Any]]:
+def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, object]]:
     """A run whose variant is still open, and the table of its scenario."""
     if not (folder / SCENARIO).exists():
         raise RunLogError(f"{folder}: has no {SCENARIO}, so it is unknown what ran. Run again")
@@ -169,7 +169,7 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, Any]
     return run, table
 
 
-def _table(path: Path) -> Mapping[str, Any]:
+def _table(path: Path) -> Mapping[str, object]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

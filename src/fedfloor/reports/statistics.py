@@ -90,7 +90,7 @@ def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
 
 
 def averaged(evaluations: int) -> int:
-    """Over how many of so many evaluations accuracy is averaged: the last tenth, at most five and at least one.
+    """Over how many of the evaluations accuracy is averaged: the last tenth, at most five and at least one.
 
     More of a short run would show how it was when it had hardly begun.
     """

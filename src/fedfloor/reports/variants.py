@@ -22,7 +22,7 @@ def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
     """A name for every scenario, given with the table it was read from: how it differs from the first, or empty.
 
     Equal names mean equal settings. A value that is drawn from the seed counts only if it differs between runs of one
-    seed: then somebody set it, and it is compared with the first run like every other value.
+    seed: then it was set on purpose, and it is compared with the first run like every other value.
     """
     settings = [_settings(table) for _, table in runs]
     plants = [_plant(table) for _, table in runs]

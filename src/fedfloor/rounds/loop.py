@@ -54,7 +54,7 @@ def run_rounds(
     listeners: Sequence[Listener] = (),
     until: Callable[[RoundRecord], bool] = lambda _: False,
 ) -> Iterator[FinishedRound]:
-    """Run rounds one by one, at most so many, and end after the first whose record `until` accepts.
+    """Run at most `rounds` rounds, one by one, and end after the first whose record `until` accepts.
 
     `policy` is the name to be logged, `clock` [s] the simulated time at which the first of these rounds starts.
     """

@@ -57,7 +57,7 @@ def opened_folder(
 ) -> Iterator[RunFolder | None]:
     """The run's folder, open for writing until the block ends; None if the run has no folder.
 
-    With `resume` the folder continues after so many rounds.
+    With `resume` its log continues after `rounds` rounds.
     """
     if planned.folder is None:
         yield None

@@ -63,7 +63,7 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: Path, scenario_toml: str, rounds: int) -> Self:
-        """A folder whose run resumes after so many rounds; what was logged beyond them is dropped."""
+        """A folder whose run resumes after `rounds` rounds; what was logged beyond them is dropped."""
         # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
         if not (path / CHECKPOINT).is_dir() or ((path / ROUNDS).exists() and not (path / SCENARIO).exists()):
             refuse_filled(path)

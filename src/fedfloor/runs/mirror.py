@@ -65,7 +65,7 @@ def write_changes(folder: Path, changes: Changes) -> bool:
             if name in _LOGS:
                 with path.open("r+b" if path.exists() else "wb") as file:
                     if file.seek(0, os.SEEK_END) < offset:
-                        problem = "somebody else has removed what was written to it"
+                        problem = "another process has removed what was written to it"
                         raise FailedRunError(
                             f"{path}: {problem}. Start the comparison again: it resumes from what is left"
                         )

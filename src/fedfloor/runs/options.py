@@ -42,7 +42,7 @@ class RunOptions:
         float | None, Option("End when an evaluation reaches this accuracy.", metavar="A", least=0, most=1)
     ] = None
     until_clock: Annotated[
-        float | None, Option("End when so much simulated time has passed.", metavar="SECONDS", least=0)
+        float | None, Option("End when this much simulated time has passed.", metavar="SECONDS", least=0)
     ] = None
     workers: Annotated[
         int | None,

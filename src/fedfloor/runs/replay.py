@@ -1,4 +1,4 @@
-"""The state of logged rounds again, so that they can be decided anew or measured afterwards."""
+"""The states of logged rounds, reconstructed so that rounds can be decided again or measured afterwards."""
 
 __all__ = ["replayed"]
 

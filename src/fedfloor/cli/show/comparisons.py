@@ -60,7 +60,7 @@ class _View:
         self._all = self._bar.add_task("all rounds", total=sum(run.scenario.rounds for run in runs), note=note)
 
     def round(self, run: PlannedRun, done: int) -> None:
-        """A run has done so many rounds."""
+        """A run has done `done` rounds."""
         name, total, label = _name(run), run.scenario.rounds, f"{run.policy} seed {run.scenario.seed}"
         before = self._done.get(name, 0)
         self._done[name] = done

@@ -65,7 +65,9 @@ class MlflowLogger:
         if self._run is None:
             return
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # it names the run's page, which is no part of our answer
+            with contextlib.redirect_stdout(
+                sys.stderr
+            ):  # it prints the run's page, which does not belong to our answer
                 self._client.set_terminated(self._run, "FAILED" if failed else "FINISHED")
         except Exception as error:  # as above
             if not failed:  # else the reason why the run failed is what counts

@@ -88,7 +88,7 @@ class LearningPlant:
         start, models, loss = self.weights, [], np.full(trains.size, np.nan)
         target = self._full_steps(start) if observes else None
         divergence = np.full(trains.size, np.nan)
-        learnt = self.engine.work.layout.learnt  # statistics of batch norm are no part of the theory
+        learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
         floors = zip(self.scenario.floors, trains, strict=True)
         self.tell(Event(training=tuple(floor.name for floor, busy in floors if busy)))
         devices = np.flatnonzero(trains[self._floor])
@@ -125,7 +125,7 @@ class LearningPlant:
         )
 
     def settle(self, queue: Floats) -> None:
-        """Keep the queues and go on to the next round."""
+        """Keep the queues and advance to the next round."""
         self._simulated.settle(queue)
 
     def snapshot(self) -> PlantState:
