@@ -222,7 +222,7 @@ def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path)
         ({"seeds": 1001}, ScenarioError, "seeds: must be a whole number from 1 to 1000, got 1001"),
         ({"engine": "slurm"}, ScenarioError, "engine: must be local or ray, got 'slurm'"),
         ({"ray_address": "somewhere:1"}, ScenarioError, "ray_address: goes with engine ray, got 'somewhere:1'"),
-        ({"workers": 0}, ScenarioError, "workers: must be a whole number >= 1, got 0"),
+        ({"workers": 0}, ScenarioError, "workers: must be a whole number from 1 to 4096, got 0"),
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, Any], error: type[Exception], message: str, tmp_path: Path) -> None:
