@@ -28,9 +28,9 @@ def tried(plants: list[Scenario], baseline: Baseline) -> tuple[int, float]:
     completed, delays = 0, []
     for plant in plants:
         driver = SimulatedPlant(plant.model_copy(update={"baseline": baseline}), simulated_rates(plant))
-        for record in run_rounds(driver, RandomScheduler(), plant.rounds):
-            completed += int(record.outcome.completed.sum())
-            delays.append(record.delay)
+        for ended in run_rounds(driver, RandomScheduler(), plant.rounds):
+            completed += int(ended.outcome.completed.sum())
+            delays.append(ended.record.delay)
     return completed, float(np.mean(delays))
 
 

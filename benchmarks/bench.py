@@ -18,8 +18,8 @@ import fedfloor
 from benchmarks import training
 from fedfloor.costs.plant import Devices, Gateways, PlantArrays
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.runs.plan import RoundToPlan, export_snapshot
-from fedfloor.scheduling.registry import PolicySpec
+from fedfloor.runs.plan import PlannedRound, export_snapshot
+from fedfloor.scheduling.registry import PolicySpec, make_policy
 from fedfloor.scheduling.solver.assignment import assign
 from fedfloor.scheduling.solver.exact import least_delays
 from fedfloor.scheduling.solver.packing import pack
@@ -182,7 +182,7 @@ def cold_plan(state: RoundState) -> Iterator[Row]:
     """The command line from start to answer, compiled code cached."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "round.json"
-        export_snapshot(RoundToPlan(state, 1.0, PolicySpec("ddsra")), path)
+        export_snapshot(PlannedRound(state, 1.0, *make_policy(PolicySpec("ddsra"))), path)
         command = [sys.executable, "-m", "fedfloor", "plan", str(path), "--format", "json"]
 
         def run() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import tomli_w
@@ -17,6 +17,13 @@ import fedfloor
 from fedfloor.scenario.reading import preset_names
 
 Table = dict[str, Any]
+Kind = TypeVar("Kind")
+
+
+def known(value: Kind | None) -> Kind:
+    """A value that the test expects to be there."""
+    assert value is not None
+    return value
 
 
 def small_table() -> Table:

@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedfloor.cli.show import datasets, results, terminal, watching
+from fedfloor.cli.show import datasets, runs, terminal, watching
+from fedfloor.rounds.events import Event
+from fedfloor.rounds.record import GatewayRecord, RoundRecord
+from fedfloor.runs.planned import PlannedRun, planned_run
 from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
 from fedfloor.scheduling.solver import compiling
+from fedfloor.theory.bounds import Bound
+from fedfloor.training.data.fetching import Verified
+from fedfloor.training.data.holding import HoldingTable
 
 
 @pytest.fixture
@@ -22,7 +28,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Standard output and error of 80 columns."""
     said = io.StringIO()
     out = Console(file=said, width=80, force_terminal=True, color_system=None, highlight=False, markup=False)
-    for module in (terminal, datasets, results, watching):
+    for module in (terminal, datasets, runs, watching):
         for name in ("OUT", "ERR"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, out)
@@ -51,8 +57,8 @@ def test_a_table_that_fits_when_its_gaps_narrow_stays_in_the_line(narrow: io.Str
     assert narrow.getvalue().count("1000") == 10
 
 
-def holding(classes: list[list[int]], name: str = "hall.camera-{}", asked: int = 0) -> dict[str, Any]:
-    devices = [
+def holding(classes: list[list[int]], name: str = "hall.camera-{}", asked: int = 0) -> HoldingTable:
+    devices: Any = [
         {"floor": "hall", "name": name.format(n), "asked": max(asked, sum(row)), "held": sum(row), "classes": row}
         for n, row in enumerate(classes)
     ]
@@ -81,36 +87,44 @@ def test_many_classes_stand_closer_or_are_counted(classes: int, expected: str, n
 
 
 def test_own_data_has_no_partition(narrow: io.StringIO) -> None:
-    datasets.print_holding({**holding([[1, 2]]), "partition": None})
+    table = holding([[1, 2]])
+    table["partition"] = None
+    datasets.print_holding(table)
     assert lines(narrow)[0] == "mine (here)"
 
 
 def test_a_verified_data_set_shows_its_classes_as_rows(narrow: io.StringIO) -> None:
-    report = {"name": "mine", "origin": "here", "training": 12345, "test": 7, "shape": (1, 2, 2), "classes": 10}
-    datasets.print_verified(report | {"files": [], "training_per_class": [1012] * 10, "test_per_class": [100] * 10})
+    report = Verified(
+        name="mine", origin="here", files=(), training=12345, test=7, classes=10, shape=(1, 2, 2),
+        training_per_class=(1012,) * 10, test_per_class=(100,) * 10,
+    )  # fmt: skip
+    datasets.print_verified(report)
     assert narrow.getvalue().count("1,012    100") == 10
 
 
-def summary(policy: str) -> Any:
-    floor = SimpleNamespace(name="hall", target_rate=0.5, completed_rate=0.4)
-    figures = {"mean_delay": 0.1234, "p95_delay": 0.2, "clock": 12.0, "mean_energy": 0.5, "completed": 3}
-    return SimpleNamespace(policy=policy, rounds=20, failures={}, shortfall=0.1, floors=(floor,), **figures)
-
-
-def trained(*bounds: Any) -> Any:
+def trained(policy: str, *bounds: Bound) -> Any:
+    """A run of one round, resumed and with nothing left to do."""
+    hall = GatewayRecord(
+        name="hall", selected=True, completed=True, failure=None, delay_s=0.1, energy_j=0.5, queue=0.0,
+        target_rate=0.5, loss=1.0,
+    )  # fmt: skip
+    record = RoundRecord(
+        round=0, policy=policy, delay_s=0.1, clock_s=12.0, accuracy=0.6, loss=1.2, gateways=(hall,)
+    )  # fmt: skip
     labels = SimpleNamespace(labels=SimpleNamespace(size=4415))
     held = SimpleNamespace(samples=labels, histogram=SimpleNamespace(shape=(18, 10)), origin="embedded slice")
     confusion = SimpleNamespace(shape=(10, 10), sum=lambda: 1000)
     return SimpleNamespace(
-        holding=held, confusion=confusion, bounds=bounds, accuracy=0.6, loss=1.2, best=(0.65, 15), resumed=0
-    )
+        holding=held, confusion=confusion, bounds=bounds, accuracy=0.6, loss=1.2, best=(0.65, 15), resumed=0,
+        records=(record,), timings=(), folder="runs/a",
+    )  # fmt: skip
 
 
 def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_last(narrow: io.StringIO) -> None:
     note = "batch noise is not covered, weights of devices are means; training loss 4.943 -> 0.911"
-    some = SimpleNamespace(theorem="Theorem 4", what="mean squared gradient", measured=1373.0, bound=1.08e9, note=note)
-    none = SimpleNamespace(theorem="Theorem 3", what="loss", measured=None, bound=None, note="no bound: ...")
-    results.print_training([summary("ddsra:v=1,solver=exact")], [None], ["runs/a"], [trained(some, none)])
+    some = Bound("Theorem 4", "mean squared gradient", 1373.0, 1.08e9, note)
+    none = Bound("Theorem 3", "loss", None, None, "no bound: ...")
+    runs.print_training([trained("ddsra:v=1,solver=exact", some, none)])
     said = lines(narrow)
     assert any(line.split()[-2:] == ["1373", "1.08e+09"] for line in said)
     assert f"Theorem 4: {note}" in " ".join(narrow.getvalue().split())
@@ -165,8 +179,8 @@ def test_columns_are_obeyed_in_a_pipe(tmp_path: Path) -> None:
         assert longest > 100 or most == 100
 
 
-def event(**known: Any) -> Any:
-    return SimpleNamespace(**{"training": (), "record": None, "estimating": False, "reading": None} | known)
+def planned() -> PlannedRun:
+    return planned_run("quick", "random")
 
 
 def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,12 +191,12 @@ def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatc
         pass
     with watching.reading("cifar10"):
         time.sleep(0.3)
-    with watching.training("random", 5, Path("run"), quiet=False) as view:
-        view.show(event(reading="svhn", resumed=None))
+    with watching.training(planned(), quiet=False) as view:
+        view.show(Event(reading="svhn"))
         time.sleep(0.3)
-        view.show(event(resumed=None))
-    with watching.training("random", 5, Path("run"), quiet=True) as view:
-        view.show(event(reading="quiet", resumed=None))
+        view.show(Event())
+    with watching.training(planned(), quiet=True) as view:
+        view.show(Event(reading="quiet"))
         time.sleep(0.3)
     assert said.getvalue() == "reading cifar10 ...\nreading svhn ...\n"
 

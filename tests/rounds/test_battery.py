@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fedfloor
-from fedfloor.api import resolve
 from fedfloor.errors import RunLogError, ScenarioError
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, carried_over, simulated_rates
-from fedfloor.runs.plan import from_run
+from fedfloor.runs.plan import logged_round
+from fedfloor.runs.planned import resolve
 from fedfloor.scenario import resolved_toml
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import make_policy, parse_policy
@@ -65,16 +65,17 @@ def test_every_logged_round_replays_with_what_its_batteries_held(policy: str, tm
     driver = SimulatedPlant(plant, simulated_rates(plant))
     live = [record.state for record in run_rounds(driver, make_policy(parse_policy(policy))[1], 12)]
     for record in run.records:
-        index = record["round"]
-        replayed = from_run(tmp_path / "run", index).state.weather
+        index = record.round
+        replayed = logged_round(tmp_path / "run", index).state.weather
         assert np.array_equal(replayed.gateway_energy, live[index].weather.gateway_energy)
         assert np.array_equal(replayed.device_energy, live[index].weather.device_energy)
         found = fedfloor.plan(tmp_path / "run", round=index)
-        for logged, planned in zip(record["gateways"], found["gateways"], strict=True):
-            for key in ("channel", "failure", "energy_budget_j"):
-                assert planned[key] == logged[key]
-            for one, other in zip(logged.get("devices", ()), planned["devices"], strict=True):
-                assert (one["name"], one["energy_budget_j"]) == (other["name"], other["energy_budget_j"])
+        for logged, planned in zip(record.gateways, found["gateways"], strict=True):
+            assert planned["channel"] == logged.channel
+            assert planned["failure"] == logged.failure
+            assert planned["energy_budget_j"] == logged.energy_budget_j
+            for one, other in zip(logged.devices, planned["devices"], strict=True):
+                assert (one.name, one.energy_budget_j) == (other["name"], other["energy_budget_j"])
 
 
 @pytest.mark.parametrize("off", [[], ["limits=false"]])
@@ -103,7 +104,7 @@ def test_without_a_battery_a_round_has_what_arrives_and_no_more() -> None:
 
 def test_saved_energy_serves_floors_that_arrivals_alone_do_not() -> None:
     completed = [
-        sum(gateway["completed"] for record in run.records for gateway in record["gateways"])
+        sum(gateway.completed for record in run.records for gateway in record.gateways)
         for run in (
             fedfloor.simulate("quick", "random", rounds=30, overrides=[*POOR, *extra]) for extra in ([], BATTERY)
         )
@@ -180,12 +181,27 @@ def spender(rounds: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda rounds: spender(rounds).update(energy_j="x"), r"line 1: .*\.energy_j must be a number >= 0, got 'x'"),
-        (lambda rounds: spender(rounds).pop("devices"), r"line 1: .*\.devices must be the scenario's"),
-        (lambda rounds: spender(rounds)["devices"].pop(), r"line 1: .*\.devices must be the scenario's"),
-        (lambda rounds: spender(rounds).update(devices=[5]), r"line 1: .*\.devices must be the scenario's"),
+        (
+            lambda rounds: spender(rounds).update(energy_j="x"),
+            r"line 1: gateways\[3\]\.energy_j: must be a number, got 'x'",
+        ),
+        (
+            lambda rounds: spender(rounds).pop("devices"),
+            r"line 1: gateways\[3\]\.devices: must be the 3 devices.*, got 0",
+        ),
+        (
+            lambda rounds: spender(rounds)["devices"].pop(),
+            r"line 1: gateways\[3\]\.devices: must be the 3 devices.*, got 2",
+        ),
+        (
+            lambda rounds: spender(rounds).update(devices=[5]),
+            r"line 1: gateways\[3\]\.devices\[0\]: must be a table, got 5",
+        ),
         (lambda rounds: spender(rounds).update(energy_j=0.0), "does not give the weather"),
-        (lambda rounds: rounds[0].update(round=7), "line 1: round must be 0, got 7"),
+        (
+            lambda rounds: rounds[0].update(round=7),
+            "line 1: round: must be 0, because rounds are logged one after the other, got 7",
+        ),
         (lambda rounds: spender(rounds[2:])["devices"][0].update(energy_budget_j=1.0), "does not give the weather"),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import spearmanr
 
 import fedfloor
-from fedfloor.api import prepare
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.learning import LearningPlant
-from fedfloor.runs.train import _job
+from fedfloor.runs.planned import planned_run
+from fedfloor.runs.train import job_of
 from fedfloor.theory.participation import GradientStatistics, divergence_bound
 from fedfloor.training.data.holding import gather
 from fedfloor.training.data.samples import batch_of
@@ -36,12 +36,12 @@ def test_theorem_1_bounds_the_divergence_of_a_convex_model() -> None:
         "participation.rates=uniform",
         "training.evaluate_every=100",
     ]
-    prepared = prepare("quick", "round_robin", 5, overrides=overrides, training=True)
-    holding = gather(prepared.scenario)
+    planned = planned_run("quick", "round_robin", 5, overrides=overrides, training=True)
+    holding = gather(planned.scenario)
     scenario, devices = holding.scenario, len(holding.scenario.devices)
-    with engine_for(_job(scenario, "cpu"), holding.samples, 1) as engine:
+    with engine_for(job_of(scenario, "cpu"), holding.samples, 1) as engine:
         plant, work = LearningPlant(scenario, engine), engine.work
-        floor, batch, counts = plant.floor, work.job.batch, np.diff(holding.samples.first)
+        floor, batch, counts = plant.observe().plant.devices.floor, work.job.batch, np.diff(holding.samples.first)
         draws = [[1000 + draw for draw in range(DRAWS)] for _ in range(devices)]
         # The steps of a round are all on one batch, so the constant has to hold for the loss on every batch drawn.
         smoothness = np.array(
@@ -59,7 +59,7 @@ def test_theorem_1_bounds_the_divergence_of_a_convex_model() -> None:
             smoothness, [smoothness_bound(work, holding.samples.of_device(n)) for n in range(devices)]
         )
         tightest = 0.0
-        for _ in run_rounds(plant, prepared.scheduler, scenario.rounds):
+        for _ in run_rounds(plant, planned.scheduler, scenario.rounds):
             weights = plant.weights
             gradients = np.empty((devices, weights.size), np.float32)
             found = [work.estimate(n, int(counts[n]), weights, gradients[n]) for n in range(devices)]

@@ -1,5 +1,6 @@
 """Loggers show what the run's own log says: read back by TensorBoard and MLflow themselves."""
 
+import dataclasses
 import importlib.util
 import json
 from collections.abc import Callable
@@ -8,10 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fedfloor.runs.loggers import LOGGERS, RUN_ID, open_loggers, scalars
 
 import fedfloor
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError
+from fedfloor.rounds.listeners.curves import scalars
+from fedfloor.rounds.listeners.loggers import LOGGERS
+from fedfloor.rounds.listeners.mlflow import RUN_ID
+from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from tests.runs.small import SMALL, small_run
 
 Curves = dict[str, list[tuple[int, float]]]
@@ -96,7 +100,7 @@ def interrupted_after(index: int) -> Callable[[Any], None]:
     """Stops a run when so many rounds are logged, before the loggers hear of the last one."""
 
     def stop(event: Any) -> None:
-        if event.record is not None and event.record["round"] == index - 1:
+        if event.record is not None and event.record.round == index - 1:
             raise KeyboardInterrupt
 
     return stop
@@ -190,19 +194,19 @@ def test_a_store_that_cannot_be_used_is_told_of_before_training(
 def test_a_store_that_breaks_down_ends_the_run_resumably(tmp_path: Path, store: Any) -> None:
     plant = fedfloor.load("quick", SMALL)
     (tmp_path / "run").mkdir()
-    (logger,) = open_loggers(["mlflow"], tmp_path / "run", plant, "random")
+    logger = LOGGERS["mlflow"](tmp_path / "run", plant, "random")
     record = small_run(None, rounds=1).records[0]
     logger.write(record)
     store.delete_run((tmp_path / "run" / RUN_ID).read_text().strip())
-    with pytest.raises(FailedRunError, match=r"logger 'mlflow': .*go on with --resume"):
-        logger.write({**record, "round": 1})
+    with pytest.raises(FailedRunError, match=r"logger 'mlflow': .*resume with --resume"):
+        logger.write(dataclasses.replace(record, round=1))
     logger.close(failed=True)  # says nothing: the first failure counts
 
 
 @needs_tensorboard
 def test_a_folder_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").write_text("")
-    (logger,) = open_loggers(["tensorboard"], tmp_path, fedfloor.load("quick"), "random")
+    logger = LOGGERS["tensorboard"](tmp_path, fedfloor.load("quick"), "random")
     with pytest.raises(FailedRunError, match="tensorboard: cannot be written: File exists"):
         logger.write(small_run(None, rounds=1).records[0])
     logger.close()
@@ -239,6 +243,11 @@ def test_the_command_takes_a_logger_twice_as_one(fedfloor_command: Callable[...,
 
 
 def test_a_round_without_a_value_leaves_it_out() -> None:
-    idle = {"completed": False, "loss": None}
-    record = {"delay_s": None, "clock_s": None, "accuracy": None, "loss": None, "gateways": [idle]}
-    assert scalars({"round": 0, **record}) == {"completed": 0.0}
+    idle = GatewayRecord(
+        name="hall", selected=False, completed=False, failure=None, delay_s=None, energy_j=0.0, queue=0.0,
+        target_rate=0.5, loss=None,
+    )  # fmt: skip
+    record = RoundRecord(
+        round=0, policy="random", delay_s=None, clock_s=None, accuracy=None, loss=None, gateways=(idle,)
+    )
+    assert scalars(record) == {"completed": 0.0}

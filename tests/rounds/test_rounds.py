@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 import fedfloor
-from fedfloor.api import prepare, resolve, run_folders
 from fedfloor.errors import PolicyError, RunLogError
 from fedfloor.rounds.loop import next_queue, run_rounds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.record import RoundRecord, json_line
 from fedfloor.rounds.summary import summarise
+from fedfloor.runs.planned import planned_run, resolve, with_folders
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.fixed import fixed_delays
 from fedfloor.scheduling.registry import make_policy, parse_policy, policy_summaries
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
-from tests.conftest import Table, small_table
+from tests.conftest import Table, known, small_table
 
 POLICIES = sorted(policy_summaries())
 GATEWAY_KEYS = {
@@ -71,7 +72,7 @@ def test_random_serves_every_floor_alike() -> None:
 
 def test_round_robin_serves_every_floor_once_in_a_cycle() -> None:  # ceil(M/J) groups
     run = fedfloor.simulate("quick", "round_robin", rounds=4)
-    chosen = [[g["name"] for g in record["gateways"] if g["selected"]] for record in run.records]
+    chosen = [[g.name for g in record.gateways if g.selected] for record in run.records]
     assert chosen[0] == chosen[2]
     assert chosen[1] == chosen[3]
     assert sorted(chosen[0] + chosen[1]) == sorted(floor.name for floor in run.scenario.floors)
@@ -82,7 +83,7 @@ def test_round_robin_fills_its_last_group_with_what_is_left() -> None:
     assert fedfloor.read(run)["selected"] == [4, 2]
 
 
-def run_small(change: Callable[[Table], Any], write: Callable[[Table], Path], **more: Any) -> list[dict[str, Any]]:
+def run_small(change: Callable[[Table], Any], write: Callable[[Table], Path], **more: Any) -> list[RoundRecord]:
     table = small_table()
     change(table)
     return list(fedfloor.simulate(write(table), "round_robin", **more).records)
@@ -91,21 +92,21 @@ def run_small(change: Callable[[Table], Any], write: Callable[[Table], Path], **
 def test_a_floor_without_room_fails_at_once(write: Callable[[Table], Path]) -> None:
     records = run_small(lambda t: t["floors"][0]["gateway"].update(memory_gb=1e-9), write)
     for record in records:
-        press, paint = record["gateways"]
-        assert (press["failure"], press["completed"], paint["failure"]) == ("memory", False, None)
-        assert press["delay_s"] == press["download_s"] > 0
-        assert press["energy_j"] == 0
-        assert all(device["energy_j"] == 0 for device in press["devices"])
+        press, paint = record.gateways
+        assert (press.failure, press.completed, paint.failure) == ("memory", False, None)
+        assert press.delay_s == known(press.download_s) > 0
+        assert press.energy_j == 0
+        assert all(device.energy_j == 0 for device in press.devices)
 
 
 def test_a_floor_short_of_energy_spends_its_budget_and_its_full_delay_counts(write: Callable[[Table], Path]) -> None:
     records = run_small(lambda t: t["floors"][0]["gateway"].update(max_energy_j=1e-6), write)
     for record in records:
-        press = record["gateways"][0]
-        assert (press["failure"], press["completed"]) == ("energy", False)
-        assert press["energy_j"] == pytest.approx(press["energy_budget_j"])
-        assert press["delay_s"] == pytest.approx(press["download_s"] + press["train_s"] + press["upload_s"])
-        assert record["delay_s"] == max(gateway["delay_s"] for gateway in record["gateways"])
+        press = record.gateways[0]
+        assert (press.failure, press.completed) == ("energy", False)
+        assert press.energy_j == pytest.approx(press.energy_budget_j)
+        assert press.delay_s == pytest.approx(known(press.download_s) + known(press.train_s) + known(press.upload_s))
+        assert record.delay_s == max(known(gateway.delay_s) for gateway in record.gateways)
 
 
 def test_without_limits_nobody_fails(write: Callable[[Table], Path]) -> None:
@@ -114,21 +115,21 @@ def test_without_limits_nobody_fails(write: Callable[[Table], Path]) -> None:
         table["floors"][0]["gateway"].update(max_energy_j=0.0, memory_gb=1e-9)
 
     for record in run_small(change, write):
-        assert all(gateway["completed"] for gateway in record["gateways"] if gateway["selected"])
-        assert record["gateways"][0]["energy_budget_j"] is None
+        assert all(gateway.completed for gateway in record.gateways if gateway.selected)
+        assert record.gateways[0].energy_budget_j is None
 
 
 def test_only_completed_rounds_pay_off_the_queue(write: Callable[[Table], Path]) -> None:
     records = run_small(lambda t: t["floors"][0]["gateway"].update(max_energy_j=0.0), write)
-    assert [record["gateways"][0]["queue"] for record in records] == pytest.approx([0, 1, 2, 3, 4])
-    assert [record["gateways"][1]["queue"] for record in records] == [0] * 5
+    assert [record.gateways[0].queue for record in records] == pytest.approx([0, 1, 2, 3, 4])
+    assert [record.gateways[1].queue for record in records] == [0] * 5
 
 
 def test_the_log_has_what_the_interface_promises(tmp_path: Path) -> None:
     run = fedfloor.simulate("quick", rounds=3, out=tmp_path / "run")
     lines = (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    assert records == list(run.records)
+    assert lines == [json_line(record) for record in run.records]
     assert all({"round", "policy", "delay_s", "clock_s", "accuracy", "loss", "gateways"} <= set(r) for r in records)
     for gateway in records[0]["gateways"]:
         assert set(gateway) >= GATEWAY_KEYS
@@ -194,7 +195,10 @@ def test_a_damaged_log_names_its_line(tmp_path: Path) -> None:
     fedfloor.simulate("quick", rounds=3, out=tmp_path / "run")
     log = tmp_path / "run" / "rounds.jsonl"
     log.write_text("{broken\n" + log.read_text())
-    with pytest.raises(RunLogError, match=r"rounds\.jsonl: line 1: not a JSON object"):
+    with pytest.raises(
+        RunLogError,
+        match=r"rounds\.jsonl: line 1: is not JSON: key must be a string at line 1 column 2\. It is damaged",
+    ):
         fedfloor.read(tmp_path / "run")
 
 
@@ -229,7 +233,7 @@ class Favourite:
 
 def test_a_users_policy_needs_no_change_to_the_package() -> None:
     run = fedfloor.simulate("quick", "tests.rounds.test_rounds:Favourite:floor=2", rounds=3)
-    assert [[g["selected"] for g in record["gateways"]].index(True) for record in run.records] == [2, 2, 2]
+    assert [[g.selected for g in record.gateways].index(True) for record in run.records] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +358,7 @@ class Odd:
 def test_settings_of_any_kind_survive_the_run_folder(tmp_path: Path) -> None:
     run = fedfloor.simulate("quick", "tests.rounds.test_rounds:Odd", rounds=2, out=tmp_path / "run")
     found = fedfloor.plan(tmp_path / "run", round=1)
-    assert found["gateways"][0]["channel"] == run.records[1]["gateways"][0]["channel"] == 0
+    assert found["gateways"][0]["channel"] == run.records[1].gateways[0].channel == 0
     again = fedfloor.simulate(tmp_path / "run" / "scenario.toml")
     assert again.records == run.records
 
@@ -386,8 +390,8 @@ def test_an_unknown_grain_is_refused() -> None:
 def test_runs_are_checked_before_the_first_one_starts(tmp_path: Path) -> None:
     (tmp_path / "quick-random-7").mkdir()
     (tmp_path / "quick-random-7" / "notes.txt").touch()
-    planned = [prepare("quick", policy) for policy in ("round_robin", "random")]
+    planned = [planned_run("quick", policy) for policy in ("round_robin", "random")]
     with pytest.raises(RunLogError, match="quick-random-7: is not empty"):
-        run_folders(planned, tmp_path)
+        with_folders(planned, tmp_path)
     with pytest.raises(PolicyError, match="'round_robin': is given twice"):
-        run_folders([planned[0], planned[0]], tmp_path)
+        with_folders([planned[0], planned[0]], tmp_path)

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fedfloor.runs.checkpoint import load_checkpoint
+import numpy.typing as npt
 
 import fedfloor
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 
 #: a small run on the embedded data: 6 floors, 18 devices with few samples
 SMALL = (
@@ -23,11 +24,11 @@ def small_run(out: Path | None = None, *more: str, policy: str = "random", **opt
     return fedfloor.run("quick", policy, overrides=[*SMALL, *more], out=out, **{"workers": 1, **options})
 
 
-def left_behind(folder: Path) -> tuple[str, dict[str, np.ndarray]]:
+def left_behind(folder: Path) -> tuple[str, dict[str, npt.NDArray[np.generic]]]:
     """What must be equal of equal runs: the log and the weights."""
-    found = load_checkpoint(folder)
-    assert found is not None
-    return (folder / "rounds.jsonl").read_text(), dict(found.weights)
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint is not None
+    return (folder / "rounds.jsonl").read_text(), dict(checkpoint.state.weights)
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:

@@ -16,8 +16,10 @@ import pytest
 import fedfloor
 from fedfloor.errors import PolicyError, RunLogError, ScenarioError
 from fedfloor.files import lock
-from fedfloor.runs.compare import Cell, Watch
-from fedfloor.runs.folder import checkpoint_round
+from fedfloor.rounds.listeners.checkpoint import checkpoint_round
+from fedfloor.runs.compare import Watch
+from fedfloor.runs.planned import PlannedRun
+from tests.conftest import known
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
 POLICIES = ["ddsra:v=1", "random"]
@@ -91,7 +93,7 @@ def test_a_comparison_killed_in_the_middle_loses_at_most_the_rounds_since_the_la
     kept = checkpoint_round(folder / "quick-ddsra-v1-exact-7")
     assert kept is not None
     told: list[int] = []
-    comparison(folder, seeds=1, watch=Watch(on_round=lambda cell, done: told.append(done)))
+    comparison(folder, seeds=1, watch=Watch(on_round=lambda run, done: told.append(done)))
     assert min(told) in (1, kept + 1)  # the second policy begins, the first goes on
     assert sum(done <= kept for done in told) <= kept, "rounds before the checkpoint were run again"
     for run in ("quick-ddsra-v1-exact-7", "quick-random-7"):
@@ -104,14 +106,14 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: 
     told: list[int] = []
     trouble: list[str] = []
 
-    def kill_one(cell: Cell, done: int) -> None:
+    def kill_one(run: PlannedRun, done: int) -> None:
         told.append(done)
         if done == 3 and not killed:
             child = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()[-1]
             killed.append(int(child))
             os.kill(int(child), signal.SIGKILL)
 
-    watch = Watch(on_round=kill_one, on_trouble=lambda cell, problem: trouble.append(problem))
+    watch = Watch(on_round=kill_one, on_trouble=lambda run, problem: trouble.append(problem))
     done = comparison(tmp_path / "again", seeds=1, workers=1, watch=watch)
     assert killed
     assert "SIGKILL" in trouble[0]
@@ -125,7 +127,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(whole: Path, tmp_path: 
 def test_a_run_that_is_lost_without_a_new_checkpoint_is_given_up(tmp_path: Path) -> None:
     trouble: list[str] = []
 
-    def note(cell: Cell, problem: str) -> None:
+    def note(run: PlannedRun, problem: str) -> None:
         trouble.append(problem)
         assert len(trouble) <= 3, "it would go on for ever"
 
@@ -147,7 +149,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
         rounds=2,
         overrides=SMALL[1:],
         out=tmp_path / "mixed",
-        watch=Watch(on_trouble=lambda cell, problem: trouble.append(problem)),
+        watch=Watch(on_trouble=lambda run, problem: trouble.append(problem)),
     )
     assert list(done.failed) == [path.name for path in done.runs if "random" not in path.name]
     assert "refuses" in trouble[0]
@@ -203,8 +205,8 @@ def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path)
     shutil.copytree(whole, folder)
     seen: list[bool] = []
 
-    def look(cell: Cell, done: int) -> None:
-        seen.append((cell.folder / "bounds.json").exists())
+    def look(run: PlannedRun, done: int) -> None:
+        seen.append((known(run.folder) / "bounds.json").exists())
 
     fedfloor.compare(
         "quick", ["random"], seeds=1, rounds=8, overrides=SMALL[1:], out=folder, watch=Watch(on_round=look)
@@ -220,7 +222,7 @@ def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path)
         ({"seeds": 1001}, ScenarioError, "seeds: must be a whole number from 1 to 1000, got 1001"),
         ({"engine": "slurm"}, ScenarioError, "engine: must be local or ray, got 'slurm'"),
         ({"ray_address": "somewhere:1"}, ScenarioError, "ray_address: goes with engine ray, got 'somewhere:1'"),
-        ({"workers": 0}, ScenarioError, "workers: must be a whole number >= 1, got 0"),
+        ({"workers": 0}, ScenarioError, "workers: must be a whole number from 1 to 4096, got 0"),
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, Any], error: type[Exception], message: str, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_an_export_harms_neither_the_run_nor_what_is_no_file(run: Path, tmp_path
         tmp_path / "hard": "belongs to the run itself",
         run / "checkpoint" / "new": "belongs to the run itself",
         run / "rounds.jsonl": "belongs to the run itself",
-        tmp_path / "folder": "is a folder. Name a file in it, as .*model.safetensors",
+        tmp_path / "folder": "is a folder. Name a file in it, such as .*model.safetensors",
         tmp_path / "pipe": "is a pipe or a device",
         Path("/dev/null"): "is a pipe or a device",
         tmp_path / "nowhere" / "model": "there is no folder .*nowhere. Make it",

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fedfloor.cli.commands.training import what_is_left
 
 import fedfloor
+from fedfloor.api import what_is_left
 from fedfloor.errors import RunLogError
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
@@ -81,7 +81,7 @@ def test_fewer_rounds_than_have_been_run_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     small_run(folder, "participation.rates=uniform", rounds=4)
     before = (folder / "scenario.toml").read_text()
-    with pytest.raises(RunLogError, match=r"has run 4 rounds already, rounds is 2\. Ask for at least 4 with --rounds"):
+    with pytest.raises(RunLogError, match=r"has already run 4 rounds, rounds is 2\. Ask for at least 4 with --rounds"):
         small_run(folder, "participation.rates=uniform", rounds=2, resume=True)
     assert (folder / "scenario.toml").read_text() == before
     assert len(small_run(folder, "participation.rates=uniform", rounds=4, resume=True).records) == 4
@@ -101,7 +101,9 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
         small_run(tmp_path / "run", resume=True)
     weights.write_bytes(content)
     (tmp_path / "run" / "rounds.jsonl").write_text("")
-    with pytest.raises(RunLogError, match=r"rounds\.jsonl: has 0 whole lines, the checkpoint was taken after 2"):
+    with pytest.raises(
+        RunLogError, match=r"rounds\.jsonl: has 0 whole lines, but the checkpoint was taken after 2 rounds"
+    ):
         small_run(tmp_path / "run", resume=True)
 
 
@@ -159,7 +161,7 @@ def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_d
     *rounds, last = (tmp_path / "said").read_text().splitlines()
     assert all(re.match(r"random: round \d+ of 60, accuracy |reading ", line) for line in rounds)
     found = re.fullmatch(
-        r"interrupted: stopped after round (\d+), checkpoint at round (\d+) in run; go on with the same command "
+        r"interrupted: stopped after round (\d+), checkpoint at round (\d+) in run; resume with the same command "
         r"and --resume",
         last,
     )
@@ -179,12 +181,14 @@ def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_d
 def test_what_is_left_of_a_stopped_run_is_told(done: int, kept: int | None, expected: str, tmp_path: Path) -> None:
     if kept is not None:
         (tmp_path / "checkpoint").mkdir()
-        (tmp_path / "checkpoint" / "state.json").write_text(json.dumps({"round": kept}))
+        (tmp_path / "checkpoint" / "state.json").write_text(
+            json.dumps({"round": kept, "weights": f"weights-{kept:06d}.safetensors"})
+        )
     assert what_is_left(tmp_path, done).startswith(expected)
 
 
 def test_a_filled_folder_of_a_training_run_can_be_gone_on_with(finished: Path) -> None:
-    with pytest.raises(RunLogError, match=r"is not empty: it holds a training run\. Go on with it by --resume"):
+    with pytest.raises(RunLogError, match=r"is not empty: it holds a training run\. Resume it with --resume"):
         small_run(finished)
 
 
@@ -194,13 +198,13 @@ def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_comm
     few = [part for entry in SMALL for part in ("--set", entry)]
     arguments = ["run", "quick", "--policy", "random", "--workers", "1", *few, "--rounds", "2", "--resume"]
     done = fedfloor_command(*arguments, "--out", "run")
-    assert done.stderr == "going on after round 2 of 2\n"
+    assert done.stderr == "resuming after round 2 of 2\n"
     assert "(resumed after round 2)" in " ".join(done.stdout.split())
     assert "time to decide" in done.stdout
     assert re.search(r"time to decide +- ", done.stdout)
     assert done.stdout.splitlines()[-1] == "log: run"
     anew = fedfloor_command(*arguments, "--out", "other")
     first, second = anew.stderr.splitlines()
-    assert first == "no checkpoint in other: starting anew"
+    assert first == "no checkpoint in other: starting from the beginning"
     assert re.fullmatch(r"random: round 2 of 2, accuracy \S+%, training loss \S+, clock \S+ s", second)
     assert fedfloor_command(*arguments, "--out", "run", "--quiet").stderr == ""

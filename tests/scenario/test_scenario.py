@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedfloor
-from fedfloor.api import resolve
+from fedfloor.runs.planned import resolve
 from fedfloor.scenario import LayerSpec, Scenario, ScenarioFile, build, expand, resolved_toml
 from fedfloor.scenario.catalogue import COST_MODELS, NETWORKS
 from fedfloor.scenario.layers import unchained

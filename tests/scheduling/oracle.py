@@ -10,7 +10,7 @@ from scipy.special import lambertw
 
 from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
 from fedfloor.scenario.file import Baseline
-from fedfloor.scheduling.solver.solve import Solution
+from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import RoundState
 from fedfloor.weather.draws import Weather
 

@@ -255,8 +255,8 @@ def test_a_round_in_which_nobody_can_be_served_passes() -> None:
 def test_queues_grow_when_nobody_can_be_served() -> None:
     poor = ["floors.0.gateway.max_energy_j=0", "floors.1.gateway.max_energy_j=0"]
     run = fedfloor.simulate("quick", "ddsra", rounds=3, overrides=poor)
-    assert [record["delay_s"] for record in run.records] == [0.0, 0.0, 0.0]
-    assert [record["gateways"][0]["queue"] for record in run.records] == pytest.approx([0.0, 0.9, 1.8])
+    assert [record.delay_s for record in run.records] == [0.0, 0.0, 0.0]
+    assert [record.gateways[0].queue for record in run.records] == pytest.approx([0.0, 0.9, 1.8])
 
 
 def test_zero_gain_leaves_a_floor_out_and_says_so() -> None:

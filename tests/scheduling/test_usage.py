@@ -9,13 +9,14 @@ import pytest
 
 from fedfloor.costs.layers import layer_costs, model_bits
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.record import DeviceRecord, GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
 from fedfloor.scenario import Scenario, build, expand
 from fedfloor.scenario.reading import parse
 from fedfloor.scheduling.fixed import on_best_channels
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import link_times, training_usage, usage_of
-from tests.conftest import small_table
+from tests.conftest import known, small_table
 
 
 def plant() -> Scenario:
@@ -156,24 +157,29 @@ def test_a_dead_link_loses_its_floor_but_not_the_round(
     (tmp_path / "s.toml").write_text(tomli_w.dumps({**small_table(), "limits": limits, "traces": {way: "gain.csv"}}))
     run = fedfloor.simulate(tmp_path / "s.toml", "round_robin")
     for record in run.records:
-        press = record["gateways"][0]
-        assert (press["failure"], press["completed"], press["upload_s"]) == ("lost", False, 0.0)
-        assert (press["delay_s"] > 0) == delay_counts
-        assert math.isfinite(record["delay_s"])
+        press = record.gateways[0]
+        assert (press.failure, press.completed, press.upload_s) == ("lost", False, 0.0)
+        assert (known(press.delay_s) > 0) == delay_counts
+        assert math.isfinite(record.delay)
     assert math.isfinite(summarise(run.records).mean_energy)
 
 
 def test_a_summary_adds_up_what_the_log_says() -> None:
-    def gateway(name: str, *, completed: bool, failure: str | None, energy: float) -> dict[str, Any]:
-        device = {"name": "d", "energy_j": 0.5}
-        return {"name": name, "selected": completed or failure is not None, "completed": completed, "failure": failure,
-                "energy_j": energy, "target_rate": 0.6, "devices": [device]}  # fmt: skip
+    def gateway(name: str, *, completed: bool, failure: str | None, energy: float) -> GatewayRecord:
+        return GatewayRecord(
+            name=name, selected=completed or failure is not None, completed=completed, failure=failure, delay_s=1.0,
+            energy_j=energy, queue=0.0, target_rate=0.6, loss=None,
+            devices=(DeviceRecord(name="d", cut=0, energy_j=0.5),),
+        )  # fmt: skip
 
     records = [
-        {"policy": "p", "delay_s": float(t), "clock_s": float(t * (t + 1) / 2), "gateways": [
-            gateway("a", completed=t > 1, failure=None if t > 1 else "energy", energy=1.0),
-            gateway("b", completed=True, failure=None, energy=2.0),
-        ]}
+        RoundRecord(
+            round=t - 1, policy="p", delay_s=float(t), clock_s=float(t * (t + 1) / 2), accuracy=None, loss=None,
+            gateways=(
+                gateway("a", completed=t > 1, failure=None if t > 1 else "energy", energy=1.0),
+                gateway("b", completed=True, failure=None, energy=2.0),
+            ),
+        )
         for t in range(1, 21)
     ]  # fmt: skip
     summary = summarise(records)

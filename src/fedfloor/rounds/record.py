@@ -31,7 +31,7 @@ from statistics import fmean
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, GetPydanticSchema, JsonValue, TypeAdapter, ValidationError, with_config
 
 from fedfloor.arrays import Floats
 from fedfloor.errors import RunLogError
@@ -54,7 +54,10 @@ Amount = Annotated[float, Field(allow_inf_nan=False, ge=0.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Whole = Annotated[int, Field(ge=0)]
 Words = Annotated[str, Field(min_length=1)]
-Measured: TypeAlias = Amount | Literal[Absent.ABSENT] | None  #: null: not measured in this round; absent: never
+#: null: not measured in this round; absent: never. JSON has a number or null, so only these two are validated.
+Measured: TypeAlias = Annotated[
+    float | Literal[Absent.ABSENT] | None, GetPydanticSchema(lambda _, schema_of: schema_of(Amount | None))
+]
 Grain = Literal["round", "gateway", "device"]
 Kind = TypeVar("Kind")
 
@@ -358,9 +361,11 @@ def misplaced(record: RoundRecord, index: int, before: float, scenario: Scenario
         return f"round: must be {index}, because rounds are logged one after the other, got {record.round}"
     if record.clock < before:
         return f"clock_s: must be >= {before:g}, the clock of the round before, got {record.clock:g}"
-    if [gateway.name for gateway in record.gateways] != [floor.name for floor in scenario.floors]:
+    if len(record.gateways) != len(scenario.floors):
         return f"gateways: must be the {len(scenario.floors)} floors of the scenario, got {len(record.gateways)}"
     for m, (gateway, floor) in enumerate(zip(record.gateways, scenario.floors, strict=True)):
+        if gateway.name != floor.name:
+            return f"gateways[{m}].name: must be '{floor.name}', the floor of the scenario, got '{gateway.name}'"
         if not gateway.devices and not gateway.selected:
             continue
         names = [device.name for device in floor.devices]
