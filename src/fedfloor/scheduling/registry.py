@@ -14,25 +14,21 @@ __all__ = [
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
 from fedfloor.errors import PolicyError, advice_for
 from fedfloor.references import find_reference, where_raised
+from fedfloor.scheduling import policies
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import PolicyKind, kind_of
 
-#: policies of this package, imported when asked for
+#: policies of this package: the name is that of the module, the class is the first of its public names
 _BUILT_IN = MappingProxyType(
-    {
-        "ddsra": "fedfloor.scheduling.policies.ddsra:Ddsra",
-        "random": "fedfloor.scheduling.policies.random:RandomScheduler",
-        "round_robin": "fedfloor.scheduling.policies.round_robin:RoundRobinScheduler",
-        "loss_driven": "fedfloor.scheduling.policies.loss_driven:LossDriven",
-        "delay_driven": "fedfloor.scheduling.policies.delay_driven:DelayDriven",
-        "participation": "fedfloor.scheduling.policies.participation_rate:ParticipationRate",
-    }
+    {module.name: f"{policies.__name__}.{module.name}" for module in iter_modules(policies.__path__)}
 )
 _GROUP = "fedfloor.policies"
 
@@ -162,6 +158,10 @@ def _load(name: str) -> type[Any]:
     known = _known()
     if name not in known and ":" not in name:
         raise PolicyError(f"policy '{name}': unknown. {advice_for(name, known)}")
+    if name in _BUILT_IN:
+        module = import_module(_BUILT_IN[name])
+        built_in: type[Any] = getattr(module, module.__all__[0])
+        return built_in
     found = find_reference(known.get(name, name), f"policy '{name}'", PolicyError)
     if not isinstance(found, type):
         raise PolicyError(
