@@ -26,8 +26,8 @@ ORDER = {
     "weather": "traces draws",
     "theory": "participation theorems bounds tradeoff",
     "scheduling": "state checking usage snapshot solver traits fixed policies registry",
-    "scheduling/solver": "compiling solution reasons assignment uplink floor packing slack knapsack coupled exact paper "
-    "solve",
+    "scheduling/solver": "compiling solution reasons assignment uplink floor packing slack knapsack coupled exact "
+    "paper solve",
     "training": "data network work tasks trial",
     "training/data": "samples sources fetching partition holding",
     "training/network": "models description split dense weights stored exported",
