@@ -142,7 +142,7 @@ def plot(results: Results) -> tuple[Panel, ...]:
             Plot(delays, {**shared, "yaxis": delay_axis}),
             id="tradeoff-delay",
             title="Delay over V",
-            note="The delay should fall as V grows.",
+            note="Should fall as V grows, and stay below its bound.",
         ),
         Panel(
             Plot(shortfalls, {**shared, "yaxis": shortfall_axis}),
@@ -207,7 +207,7 @@ FIGURE = Figure(
     position=120,
     section=TRADEOFF,
     title="Delay and shortfall over V",
-    caption="A dotted line is the bound of Theorem 2; values should stay below it.",
+    caption="Dotted lines are bounds of Theorem 2.",
     missing="There is no sweep over V here: save the output of `fedfloor tradeoff SCENARIO --format json` as "
     "`tradeoff.json` beside the runs, or compare ddsra with several V.",
     draw=draw,
