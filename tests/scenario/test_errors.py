@@ -323,7 +323,11 @@ def test_traces_that_do_not_fit_are_named(
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [(b"a,b\n", "line 1: the header must be 'round,floor,channel,gain'"), (b"", "line 1: the header must be"), (b"\xff\xfe", "not UTF-8")],
+    [
+        (b"a,b\n", "line 1: the header must be 'round,floor,channel,gain'"),
+        (b"", "line 1: the header must be"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
 )
 def test_files_that_are_no_trace_are_named(
     content: bytes, expected: str, write: Callable[[Table], Path], tmp_path: Path
@@ -351,7 +355,7 @@ def test_a_trace_that_is_missing_is_named(write: Callable[[Table], Path]) -> Non
         ("tests.training.networks:leaves", "calling it without arguments failed: SystemExit"),
         ("tests.training.networks:with_its_own_forward", "has a forward of its own"),
         ("tests.training.networks:shares_weights", "shares its weights with an earlier one"),
-        ("tests.training.networks:folds_the_batch", "does not keep one result per sample"),
+        ("tests.training.networks:folds_the_batch", "does not return one result per sample"),
         ("tests.broken_module:net", "importing 'tests.broken_module' failed: ZeroDivisionError"),
         ("tests.training.networks:two_layer", "has no 'two_layer'. Did you mean 'two_layers'?"),
         ("tests.training.networks:__doc__", "is a str, not a callable"),

@@ -38,14 +38,14 @@ _ATTACHMENTS: dict[type[nn.Module], Attachment | None] = {
     nn.Flatten: "flatten",
     nn.Identity: None,
 }
-_BATCH = 2  #: samples of the pass that infers shapes; a module that mixes them shows
+_BATCH = 2  #: samples in the pass that infers shapes; two of them reveal a module that mixes samples
 _SHORT = {"convolution": "conv", "linear": "linear", "max_pooling": "pool", "average_pooling": "pool"}
 
 
 def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
-    """Layer list of the network whose costs a scenario asks for."""
+    """Layer list of the network whose costs a scenario counts."""
     with warnings.catch_warnings(), torch.device("meta"):
-        warnings.simplefilter("ignore")  # torch warns of empty layers; the chain below names them
+        warnings.simplefilter("ignore")  # torch warns of empty layers, which are reported below
         network = build_model(model, width=costs.width)
     try:
         return describe(network, model.input, label=model.name)
@@ -55,60 +55,63 @@ def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
 
 
 def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[LayerSpec, ...]:
-    """Layer list of a network: one entry per convolution, pooling or linear layer with what follows it.
+    """Layer list of a network: one entry per convolution, pooling or linear layer, with the modules that follow it.
 
-    Shapes come from a pass over tensors that have no data, so no operation is carried out.
+    Shapes come from a pass over tensors without data, so nothing is computed.
     """
     current = torch.empty(_BATCH, *input_shape, device="meta")
     layers: list[LayerSpec] = []
     owners: set[int] = set()
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for path, module in chain(network, label):
         kind, shape = _KINDS.get(type(module)), tuple(current.shape[1:])
         if kind is None and type(module) not in _ATTACHMENTS:
-            known = sorted(entry.__name__ for entry in (*_KINDS, *_ATTACHMENTS))
+            names = sorted(entry.__name__ for entry in (*_KINDS, *_ATTACHMENTS))
             problem = f"module '{path}' is a {type(module).__name__}, whose costs are not known"
-            raise ModelError(f"{label}: {problem}. Known: {', '.join(known)}")
+            raise ModelError(f"{label}: {problem}. Known: {', '.join(names)}")
         current = _through(module, current, path, label)
         for parameter in module.parameters():
             if id(parameter) in owners:
-                raise ModelError(
-                    f"{label}: module '{path}' shares its weights with an earlier one, which no cut allows"
-                )
+                problem = f"module '{path}' shares its weights with an earlier one, and a cut could separate them"
+                raise ModelError(f"{label}: {problem}. Give it weights of its own")
             owners.add(id(parameter))
         if kind is not None:
-            seen[_SHORT[kind]] += 1
-            layers.append(_layer(f"{_SHORT[kind]}{seen[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:])))
+            counts[_SHORT[kind]] += 1
+            layers.append(
+                _layer(f"{_SHORT[kind]}{counts[_SHORT[kind]]}", kind, module, shape, tuple(current.shape[1:]))
+            )
             continue
         attachment = _ATTACHMENTS[type(module)]
         if layers and attachment is not None:
             layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
         elif attachment not in (None, "flatten"):
-            # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
-            raise ModelError(f"{label}: module '{path}' ({type(module).__name__}) stands before the first layer")
+            # Costs belong to layers, and before the first one there is none; only a flatten costs nothing.
+            problem = f"module '{path}' ({type(module).__name__}) stands before the first layer"
+            raise ModelError(f"{label}: {problem}. Remove it, or put it behind a layer")
     if not layers:
-        raise ModelError(f"{label}: has no convolution, pooling or linear layer")
+        raise ModelError(f"{label}: has no convolution, pooling or linear layer. Add one")
     return tuple(layers)
 
 
 def chain(network: nn.Module, label: str = "model", prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Modules of a network in the order data passes them; only chains can be cut."""
+    """Paths and modules of a network in the order in which data passes them; only chains can be cut."""
     if not isinstance(network, nn.Sequential):
         if prefix and not list(network.children()):
             yield prefix, network
             return
         where = f"module '{prefix}'" if prefix else "the network"
         problem = f"{where} is a {type(network).__name__}, not a torch.nn.Sequential"
-        raise ModelError(f"{label}: {problem}. Only a chain of layers can be cut: nest Sequentials")
+        raise ModelError(f"{label}: {problem}. Only a chain of layers can be cut; build it from Sequentials")
     if type(network).forward is not nn.Sequential.forward:
-        raise ModelError(f"{label}: {type(network).__name__} has a forward of its own. Only a plain chain can be cut")
+        problem = f"{type(network).__name__} has a forward of its own"
+        raise ModelError(f"{label}: {problem}. Use a plain torch.nn.Sequential, because only a chain can be cut")
     for name, child in network._modules.items():  # noqa: SLF001  # named_children leaves out a module's second use
         assert child is not None
         yield from chain(child, label, f"{prefix}.{name}" if prefix else name)
 
 
 def cut_points(network: nn.Module) -> tuple[int, ...]:
-    """For every cut 0..L, how many modules of the chain are on the device."""
+    """Number of modules of the chain on the device, for every cut 0..L."""
     kinds = [type(module) in _KINDS for _, module in chain(network)]
     starts = [at for at, is_layer in enumerate(kinds) if is_layer]
     return (0, *starts[1:], len(kinds))
@@ -119,18 +122,21 @@ def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
     try:
         result = functional_call(module, _without_data(module), (value,))
     except Exception as error:
-        if is_users(error):  # a hook, or a forward that was put in place of the module's
-            raise ModelError(f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Mend it") from error
+        if is_users(error):  # raised by a hook or a replaced forward
+            raise ModelError(
+                f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Fix the module"
+            ) from error
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
-        raise ModelError(f"{label}: {problem}: {reason}. Mend its sizes") from None
+        raise ModelError(f"{label}: {problem}: {reason}. Correct its sizes") from None
     if not isinstance(result, Tensor) or result.dim() < 2 or result.shape[0] != _BATCH:
-        raise ModelError(f"{label}: module '{path}' ({module}) does not keep one result per sample. Mend its settings")
+        problem = f"module '{path}' ({module}) does not return one result per sample"
+        raise ModelError(f"{label}: {problem}. Correct its settings")
     return result
 
 
 def _without_data(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers of a module as shapes only; the module keeps its own."""
+    """Parameters and buffers of a module without their data; the module itself is unchanged."""
     state = (*module.named_parameters(), *module.named_buffers())
     return {name: tensor.detach().to("meta") for name, tensor in state}
 
