@@ -1,31 +1,78 @@
-"""The tree is the data flow: imports go up the list only, and heavy libraries have one home each."""
+"""The law of the tree: imports go up the list only, libraries have one home each, one place spells the log's keys."""
 
 import ast
 import importlib
 import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import fedfloor
+from fedfloor.rounds import record
 
+ROOT = Path(__file__).parents[1]
 SOURCE = Path(fedfloor.__file__).parent
-#: a module imports only from lines above its own
-ORDER = [
-    "errors", "units", "arrays", "references", "files", "scenario", "costs", "weather", "theory", "scheduling",
-    "training", "workers", "rounds", "runs", "reports", "api", "cli",
-]  # fmt: skip
-#: library -> the only place that may import it
-HOMES = {"torch": "training", "matplotlib": "reports", "plotly": "report", "flwr": "flower", "ray": "workers"}
-HOMES |= {"tensorboard": "runs", "mlflow": "runs"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
+#: folder -> its modules and folders; each imports only from those before it
+ORDER = {
+    "": "errors units arrays references files scenario costs weather theory scheduling training workers rounds runs "
+    "reports api cli",
+    "scenario": "catalogue section findings layers numbers model file resolved expand reading",
+    "costs": "radio layers plant compute headline",
+    "weather": "traces draws",
+    "theory": "participation theorems bounds tradeoff",
+    "scheduling": "state checking usage snapshot solver traits fixed policies registry",
+    "scheduling/solver": "compiling solution reasons assignment uplink floor packing slack knapsack coupled exact "
+    "paper solve",
+    "training": "data network work tasks trial",
+    "training/data": "samples sources fetching partition holding",
+    "training/network": "models description split dense weights stored exported",
+    "workers": "crew sharing engine worker cluster",
+    "rounds": "outcome record events summary plants loop listeners",
+    "rounds/plants": "contract simulated learning",
+    "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
+    "runs": "options folder profile planned replay bounds driving simulate train export evaluate plan tradeoff mirror "
+    "compare",
+    "reports": "saving palette policies variants beside reading arrays statistics cells results export measures claims "
+    "reaching tables sections drawing figures registry pictures markup exploring page making",
+    "reports/measures": "seeds accuracy curves phases rates splits",
+    "reports/drawing": "scales paper plots figure lines pairs stacks",
+    "cli": "options show commands",
+    "cli/show": "terminal scenarios datasets plans tradeoffs watching runs reports comparisons",
+}
+#: folders of modules that are found by their names and never import each other: a new one changes no list
+SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")
+#: library -> the only folder that may import it
+HOMES = {
+    "torch": "training",
+    "safetensors": "training",
+    "ray": "workers",
+    "tensorboard": "rounds/listeners",
+    "mlflow": "rounds/listeners",
+    "matplotlib": "reports",
+    "plotly": "reports",
+}
+#: modules that use keys of the log as keys of something else -> of what
+OTHER_KEYS = {
+    "cli/show/plans.py": "the answer of `fedfloor plan`",
+    "cli/show/runs.py": "the answer of `fedfloor evaluate`",
+    "cli/show/datasets.py": "the table of who holds what",
+    "scenario/reading.py": "a scenario file",
+    "rounds/listeners/checkpoint.py": "the state of a checkpoint",
+    "rounds/plants/learning.py": "the state of a checkpoint",
+}
 
-def topic(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+def relative(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
 
 
 def imported(path: Path) -> list[str]:
+    """Everything a file imports, in functions too, as dotted names."""
     names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -33,33 +80,77 @@ def imported(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names.append(node.module or "")
-            names += [f"{node.module}.{alias.name}" for alias in node.names if node.module == "fedfloor"]
+            names += [
+                f"{node.module}.{alias.name}" for alias in node.names if (node.module or "").startswith("fedfloor")
+            ]
     return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_modules_import_only_from_lines_above_their_own(path: Path) -> None:
-    if path.name in ("__init__.py", "__main__.py") and path.parent == SOURCE:
-        return
-    own = ORDER.index(topic(path))
-    for name in imported(path):
-        parts = name.split(".")
-        if path.name == "compare.py":  # makes a report at its end
+def children(folder: str) -> set[str]:
+    """Modules and packages of a folder."""
+    place = SOURCE / folder
+    modules = {path.stem for path in place.glob("*.py") if not path.stem.startswith("__")}
+    return modules | {path.parent.name for path in place.glob("*/__init__.py")}
+
+
+def inside(path: Path) -> Iterator[tuple[str, str]]:
+    """Every folder that a file lies in, and the child of that folder that it belongs to."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    for depth in range(len(parts)):
+        yield "/".join(parts[:depth]), parts[depth]
+
+
+def test_the_order_lists_what_there_is_and_nothing_else() -> None:
+    folders = {relative(path.parent) for path in SOURCE.rglob("__init__.py")} - {"."} | {""}
+    assert folders == {*ORDER, *SIBLINGS}
+    for folder, names in ORDER.items():
+        assert sorted(names.split()) == sorted(children(folder)), folder
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_modules_import_only_from_what_stands_before_them(path: Path) -> None:
+    for folder, own in inside(path):
+        if folder == "" and own in ("__init__", "__main__"):
+            return
+        if own == "__init__" or folder in SIBLINGS:
             continue
-        if parts[0] == "fedfloor" and len(parts) > 1 and parts[1] in ORDER:
-            assert ORDER.index(parts[1]) <= own, f"{topic(path)} imports {name}"
+        order = ORDER[folder].split()
+        for name in imported(path):
+            parts = name.split(".")[1:] if name.startswith("fedfloor.") else []
+            depth = len(folder.split("/")) if folder else 0
+            if "/".join(parts[:depth]) == folder and len(parts) > depth and parts[depth] in order:
+                assert order.index(parts[depth]) <= order.index(own), f"{relative(path)} imports {name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("folder", SIBLINGS)
+def test_siblings_do_not_import_each_other(folder: str) -> None:
+    package = "fedfloor." + folder.replace("/", ".")
+    for path in (SOURCE / folder).glob("*.py"):
+        others = {f"{package}.{name}" for name in children(folder) - {path.stem}}
+        assert not others.intersection(imported(path)), path.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
 def test_heavy_libraries_have_one_home(path: Path) -> None:
     for name in imported(path):
-        library = name.split(".")[0]
-        assert HOMES.get(library, topic(path)) == topic(path), f"{path.name} imports {library}"
+        home = HOMES.get(name.split(".")[0])
+        assert home is None or relative(path).startswith(f"{home}/"), f"{relative(path)} imports {name}"
 
 
-def test_every_module_is_in_the_order() -> None:
-    found = {topic(path) for path in FILES} - {"__init__", "__main__"}
-    assert found <= set(ORDER), found - set(ORDER)
+def test_commands_call_the_api_and_nothing_else() -> None:
+    allowed = ("fedfloor.api", "fedfloor.cli.", "fedfloor.errors", "fedfloor.runs.options")
+    for path in (SOURCE / "cli" / "commands").glob("*.py"):
+        for name in imported(path):
+            is_ours = name.startswith("fedfloor.")
+            assert not is_ours or name.startswith(allowed), f"{path.name} imports {name}"
+
+
+def test_the_tree_in_the_guide_is_the_tree() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = text.split("    src/fedfloor/\n")[1].split("    tests/")[0]
+    names = [word for line in block.splitlines() for word in re.findall(r"[a-z_]+(?:\.py\b|/(?= ))", line[:27])]
+    listed = [name.removesuffix(".py").removesuffix("/") for name in names]
+    assert listed == ORDER[""].split()
 
 
 @pytest.mark.parametrize("module", [info.name for info in pkgutil.walk_packages([str(SOURCE)], "fedfloor.")])
@@ -78,6 +169,40 @@ def test_public_names_are_in_all_and_exist(module: str) -> None:
     assert all(hasattr(loaded, name) for name in listed)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_file_that_passes_400_lines_becomes_a_folder(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+def log_keys() -> set[str]:
+    """All keys of both logs."""
+    kinds = (
+        record.RoundRecord,
+        record.GatewayRecord,
+        record.DeviceRecord,
+        record.WeatherRecord,
+        record.TimingRecord,
+    )
+    return {entry.name for kind in kinds for entry in fields(kind)}
+
+
+def literal_keys(path: Path) -> set[str]:
+    """Texts that a file uses in subscripts and in calls of `get`."""
+    keys: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        candidates: list[ast.expr] = [node.slice] if isinstance(node, ast.Subscript) else []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            candidates += node.args[:1]
+        keys |= {part.value for part in candidates if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return keys
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_only_the_record_spells_the_keys_of_the_log(path: Path) -> None:
+    if relative(path) == "rounds/record.py":
+        return
+    keys = literal_keys(path) & log_keys()
+    if relative(path) in OTHER_KEYS:
+        assert keys, f"{relative(path)} needs no exemption"
+    else:
+        assert not keys, f"{relative(path)} spells {sorted(keys)}"
+
+
+def test_tables_without_types_are_rare() -> None:
+    untyped = {relative(path): len(re.findall(r"(dict|Mapping)\[str, Any\]", path.read_text())) for path in FILES}
+    assert sum(untyped.values()) <= 13, {name: count for name, count in untyped.items() if count}

@@ -1,4 +1,4 @@
-"""The kinds of arrays that functions take and return; shapes and units stand beside each name."""
+"""Array types for signatures; the shape and the unit of an array stand beside its name."""
 
 __all__ = ["Bools", "Floats", "Ints", "Vector"]
 
@@ -8,4 +8,4 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Vector = npt.NDArray[np.float32]  #: (P,) a network's weights, or (k, P) of several
+Vector = npt.NDArray[np.float32]  #: (P,) the weights of a network, or (k, P) of k networks

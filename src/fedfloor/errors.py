@@ -1,17 +1,17 @@
-"""What can go wrong, as a tree.
+"""The errors that users see, as a tree.
 
-FedfloorError            wrong input: the command line prints it as one line and exits with 2
+FedfloorError            wrong input: the command line prints one line and exits with code 2
 ├── ScenarioError        a scenario file, a preset name or an override
 ├── SnapshotError        a round snapshot
 ├── TraceError           a recorded trace
-├── ModelError           a network that cannot be described or cut
+├── ModelError           a network that cannot be described, cut, trained or loaded
 ├── PolicyError          a policy that is unknown or wrongly configured
 ├── DataError            a data set that is missing, damaged or cannot be fetched
 ├── RunLogError          a run folder or its log
 └── MissingExtraError    a feature whose optional dependency is not installed
 
-FailedRunError           a run that could not go on although its input is right: exit code 1
-StoppedRunError          a run that Ctrl-C stopped, in words of its own: exit code 130
+FailedRunError           a run that failed although its input is valid: exit code 1
+StoppedRunError          a run that Ctrl-C stopped; the message says what was kept: exit code 130
 """
 
 __all__ = [
@@ -34,23 +34,23 @@ from collections.abc import Iterable
 
 
 class FedfloorError(Exception):
-    """Base of all errors that the reader of the message can mend."""
+    """Base of all errors that the user can fix."""
 
 
 class FailedRunError(Exception):
-    """A run that diverged, lost a process or found no room on the disk."""
+    """A run that diverged, lost a process or ran out of disk space."""
 
 
 class StoppedRunError(Exception):
-    """A run that its user interrupted, with what is left of it."""
+    """A run that its user interrupted; the message says what was kept."""
 
 
 class ScenarioError(FedfloorError):
-    """A scenario that does not describe a plant."""
+    """A scenario file, preset name or override that is not valid."""
 
 
 class SnapshotError(FedfloorError):
-    """A round snapshot that does not describe a round."""
+    """A round snapshot that cannot be read or is not valid."""
 
 
 class TraceError(FedfloorError):
@@ -58,7 +58,7 @@ class TraceError(FedfloorError):
 
 
 class ModelError(FedfloorError):
-    """A network whose layers cannot be described."""
+    """A network that cannot be described, cut, trained or loaded."""
 
 
 class PolicyError(FedfloorError):
@@ -76,12 +76,12 @@ class RunLogError(FedfloorError):
 class MissingExtraError(FedfloorError):
     """An optional dependency that is not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the extra '{extra}'. Install it with: pip install 'fedfloor[{extra}]'")
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the extra '{extra}'. Install it with: pip install 'fedfloor[{extra}]'")
 
 
-def advice_for(unknown: str, known: Iterable[str]) -> str:
-    """What to do about a name that is not known: the nearest one, or all of them."""
-    names = sorted(known)
-    nearest = difflib.get_close_matches(unknown, names, n=1, cutoff=0.6)
-    return f"Did you mean '{nearest[0]}'?" if nearest else f"Known: {', '.join(names)}."
+def advice_for(unknown: str, names: Iterable[str]) -> str:
+    """Suggest the name nearest to an unknown one, or list all names if none is near."""
+    choices = sorted(names)
+    nearest = difflib.get_close_matches(unknown, choices, n=1, cutoff=0.6)
+    return f"Did you mean '{nearest[0]}'?" if nearest else f"Known: {', '.join(choices)}."

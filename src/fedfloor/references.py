@@ -1,4 +1,4 @@
-"""What a user brings along: `package.module:name` -> the object."""
+"""Code that users supply as `package.module:name`: how it is loaded, and where its errors were raised."""
 
 __all__ = ["find_reference", "is_users", "where_raised"]
 
@@ -12,15 +12,15 @@ from fedfloor.errors import FedfloorError, advice_for
 
 
 def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any:
-    """The object that `package.module:name` refers to; whatever goes wrong on the way raises `kind`."""
+    """Load the object that `package.module:name` refers to; any failure raises an error of the class `kind`."""
     module_name, _, name = reference.partition(":")
     if not module_name or not name or module_name.startswith("."):
-        raise kind(f"{label}: must be package.module:name")
+        raise kind(f"{label}: must be package.module:name, got '{reference}'")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise kind(f"{label}: cannot import '{module_name}': {error}. Is it on PYTHONPATH?") from None
-    except (Exception, SystemExit) as error:  # the module is the user's and may do anything
+        raise kind(f"{label}: cannot import '{module_name}': {error}. Check that it is on PYTHONPATH") from None
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise kind(f"{label}: importing '{module_name}' failed: {where_raised(error)}") from error
     if not hasattr(module, name):
         advice = advice_for(name, [key for key in vars(module) if not key.startswith("_")])
@@ -33,17 +33,17 @@ def _is_library(file: str) -> bool:
 
 
 def is_users(error: BaseException) -> bool:
-    """Whether an exception passed a line of the user's own."""
+    """Whether an exception passed through the user's own code."""
     return any(not _is_library(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def where_raised(error: BaseException) -> str:
-    """An exception in one line: its type, its words and the line it comes from."""
+    """Describe an exception in one line: its type, its message, and the file and line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)] or frames
-    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    own_frames = [frame for frame in frames if not _is_library(frame.filename)] or frames
+    place = f" ({own_frames[-1].filename}, line {own_frames[-1].lineno})" if own_frames else ""
     try:
-        words = str(error)
-    except Exception:  # the exception is the user's too
-        words = "no message"
-    return f"{type(error).__name__}: {words}{place}"
+        message = str(error)
+    except Exception:  # the user's exception class may fail here too
+        message = "no message"
+    return f"{type(error).__name__}: {message}{place}"

@@ -1,4 +1,4 @@
-"""From the reader's units to SI and back; the suffix of a scenario key names its unit."""
+"""Conversion between the units of scenario keys and SI; the suffix of a key names its unit."""
 
 __all__ = ["FROM_SUFFIX", "db_to_ratio", "dbm_to_watt", "rescaled", "split_suffix", "to_si"]
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from types import MappingProxyType
 
-#: suffix of a key -> (what it measures, its size in SI units)
+#: suffix of a key -> (quantity, size of the unit in SI)
 _SCALES = {
     "hz": ("frequency", 1.0),
     "khz": ("frequency", 1e3),
@@ -55,7 +55,7 @@ FROM_SUFFIX = MappingProxyType(
 
 @cache
 def split_suffix(key: str) -> tuple[str, str]:
-    """Stem and unit suffix of a key: `max_power_mw` -> (`max_power`, `mw`); no unit gives an empty suffix."""
+    """Stem and unit suffix of a key: `max_power_mw` -> (`max_power`, `mw`); without a unit the suffix is empty."""
     for suffix in sorted(FROM_SUFFIX, key=len, reverse=True):
         if key.endswith("_" + suffix):
             return key[: -len(suffix) - 1], suffix
@@ -63,16 +63,16 @@ def split_suffix(key: str) -> tuple[str, str]:
 
 
 def to_si(key: str, value: float) -> float:
-    """The value of a scenario key in SI units, by the suffix of the key."""
+    """Convert the value of a scenario key to SI units, by the suffix of the key."""
     suffix = split_suffix(key)[1]
     return FROM_SUFFIX[suffix](value) if suffix else value
 
 
-def rescaled(value: float, suffix: str, wanted: str) -> float | None:
-    """The value given in one unit, in another of the same kind; None where the units do not compare."""
+def rescaled(value: float, suffix: str, target: str) -> float | None:
+    """Convert a value from the unit of one suffix to that of another; None if they measure different quantities."""
     if suffix == "dbm":
         value, suffix = dbm_to_watt(value), "w"
-    have, want = _SCALES.get(suffix), _SCALES.get(wanted)
-    if have is None or want is None or have[0] != want[0]:
+    old_unit, new_unit = _SCALES.get(suffix), _SCALES.get(target)
+    if old_unit is None or new_unit is None or old_unit[0] != new_unit[0]:
         return None
-    return value * have[1] / want[1]
+    return value * old_unit[1] / new_unit[1]

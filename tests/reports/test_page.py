@@ -1,12 +1,11 @@
 """The report page in a real browser: what people see, and what must never happen."""
 
-import copy
 import dataclasses
 import itertools
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.reports import page as page_module
+from fedfloor.reports.beside import Held
 from fedfloor.reports.page import write_page
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
+from fedfloor.reports.results import results_of
 from fedfloor.reports.tables import tables
 from fedfloor.rounds.summary import summarise
 
@@ -90,9 +90,9 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def full_page(runs: Path) -> Path:
     path = runs / "report.html"
-    found = collect([runs])
-    claimed = dataclasses.replace(found, name="paper-cifar10")  # which has a table of claims
-    write_page(claimed, tables(claimed), path)
+    collection = collect([runs])
+    with_claims = dataclasses.replace(collection, name="paper-cifar10")  # which has a table of claims
+    write_page(results_of(with_claims), tables(with_claims), path)
     return path
 
 
@@ -122,9 +122,9 @@ def until(browser: Any, script: str, wait: float = 30.0) -> None:
         time.sleep(0.1)
 
 
-def drawn(browser: Any) -> dict[str, bool]:
+def plots_on(browser: Any) -> dict[str, bool]:
     """Figures that are there, and whether each is seen with data in it."""
-    found: dict[str, bool] = browser.execute_script(
+    plots: dict[str, bool] = browser.execute_script(
         """
         const held = (trace) => ["x", "y", "z"].some((key) => trace[key] && trace[key].length > 0);
         const shown = (plot) => {
@@ -139,7 +139,7 @@ def drawn(browser: Any) -> dict[str, bool]:
         ]));
         """
     )
-    return found
+    return plots
 
 
 def complaints(browser: Any) -> list[str]:
@@ -159,17 +159,17 @@ def tick(browser: Any, series: int) -> None:
 
 def visible_series(browser: Any) -> list[int]:
     """Series of which anything is seen in any figure."""
-    found: list[int] = browser.execute_script(
+    series: list[int] = browser.execute_script(
         """
         const traces = [...document.querySelectorAll(".plot")].filter((plot) => !plot.closest("[hidden]"))
           .flatMap((plot) => plot.data || []);
         const seen = traces.filter((trace) => trace.visible !== false && trace.meta && trace.meta.s !== undefined);
         const panels = [...document.querySelectorAll("[data-series]:not([hidden])")];
-        const known = [...seen.map((trace) => trace.meta.s), ...panels.map((part) => Number(part.dataset.series))];
-        return [...new Set(known)].sort();
+        const indices = [...seen.map((trace) => trace.meta.s), ...panels.map((part) => Number(part.dataset.series))];
+        return [...new Set(indices)].sort();
         """
     )
-    return found
+    return series
 
 
 def renamed(run: ReadRun, name: str) -> ReadRun:
@@ -183,14 +183,17 @@ def renamed(run: ReadRun, name: str) -> ReadRun:
         )
         for floor in run.scenario.floors
     )
-    records = copy.deepcopy(run.records)
-    for record in records:
-        for entry in record["gateways"]:
-            entry["name"] = f"{name}{entry['name']}"
-            entry["failure"] = entry["failure"] and name
-    holding = copy.deepcopy(dict(run.holding or {}))
-    for entry in holding.get("devices", []):
-        entry |= {"name": f"{name}{entry['name']}", "floor": name}
+    records = tuple(
+        dataclasses.replace(
+            record,
+            gateways=tuple(
+                dataclasses.replace(gateway, name=f"{name}{gateway.name}", failure=gateway.failure and name)
+                for gateway in record.gateways
+            ),
+        )
+        for record in run.records
+    )
+    holding = tuple(Held(name, f"{name}{device.name}", device.classes) for device in run.holding or ())
     scenario = run.scenario.model_copy(update={"floors": floors, "name": name})
     changed = dataclasses.replace(run, records=records, scenario=scenario, holding=holding or None, policy=name)
     return dataclasses.replace(changed, summary=summarise(records))
@@ -198,9 +201,9 @@ def renamed(run: ReadRun, name: str) -> ReadRun:
 
 def test_everything_is_drawn_without_complaint_or_request(browser: Any, full_page: Path) -> None:
     visit(browser, full_page)
-    found = drawn(browser)
-    assert set(found) >= ALWAYS | FAILED | TRAINED | {"tradeoff-delay", "tradeoff-shortfall", "time-1", "energy-1"}
-    assert all(found.values()), found
+    plots = plots_on(browser)
+    assert set(plots) >= ALWAYS | FAILED | TRAINED | {"tradeoff-delay", "tradeoff-shortfall", "time-1", "energy-1"}
+    assert all(plots.values()), plots
     assert complaints(browser) == []
     urls = requested(browser)
     assert {url for url in urls if not url.startswith(("data:", "blob:"))} == {full_page.as_uri()}
@@ -238,7 +241,7 @@ def test_the_picker_hides_and_shows_a_policy_everywhere(browser: Any, full_page:
     tick(browser, 0)
     tick(browser, 1)
     assert visible_series(browser) == [0, 1]
-    assert all(drawn(browser).values())
+    assert all(plots_on(browser).values())
     assert complaints(browser) == []
 
 
@@ -254,7 +257,7 @@ def test_the_slider_moves_timeline_and_map(browser: Any, full_page: Path) -> Non
         "const cuts = document.querySelector('#map-cuts'); cuts.value = 'round';"
         "cuts.dispatchEvent(new Event('change', { bubbles: true }))"
     )
-    assert drawn(browser)["map"]
+    assert plots_on(browser)["map"]
     assert complaints(browser) == []
 
 
@@ -280,7 +283,7 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
     sizes = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert sizes[0] <= width
     assert sizes[1] == width
-    assert all(drawn(browser).values())
+    assert all(plots_on(browser).values())
     sticking_out = """
         const scrolls = (part) => part.closest(".scroll, .picker fieldset, .plot");
         return [...document.querySelectorAll("body *")].filter((part) => !scrolls(part))
@@ -308,14 +311,14 @@ def test_print_is_light_and_without_controls(browser: Any, full_page: Path) -> N
 
 
 def test_hostile_names_stay_text(browser: Any, runs: Path, tmp_path: Path) -> None:
-    known = collect([runs])
+    collection = collect([runs])
     series = tuple(
         Series(f"{HOSTILE}{index}", tuple(renamed(run, HOSTILE) for run in one.runs))
-        for index, one in enumerate(known.series)
+        for index, one in enumerate(collection.series)
     )
     table = Table(HOSTILE, (HOSTILE, "b"), ((HOSTILE, HOSTILE),), HOSTILE)
     page = tmp_path / "hostile.html"
-    write_page(Collection(HOSTILE, series, (HOSTILE,), ()), (table, table), page)
+    write_page(results_of(Collection(HOSTILE, series, (HOSTILE,), ())), (table, table), page)
     visit(browser, page)
     assert browser.execute_script("return window.hit === undefined")
     assert browser.execute_script("return document.querySelector('h1').textContent") == HOSTILE
@@ -326,20 +329,20 @@ def test_hostile_names_stay_text(browser: Any, runs: Path, tmp_path: Path) -> No
     assert browser.execute_script("return document.querySelectorAll('img, .plot a[href], .plot b').length") == 0
     ticks = "return document.querySelector('#fig-timeline .yaxislayer-above').textContent"
     assert "</script>" in browser.execute_script(ticks)
-    assert all(drawn(browser).values())
+    assert all(plots_on(browser).values())
     assert complaints(browser) == []
 
 
 def test_a_simulation_says_what_training_would_add(browser: Any, simulation: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    write_page(collect([simulation]), (), page)
+    write_page(results_of(collect([simulation])), (), page)
     visit(browser, page)
-    found = drawn(browser)
-    assert set(found) - FAILED == ALWAYS
-    assert all(found.values()), found
+    plots = plots_on(browser)
+    assert set(plots) - FAILED == ALWAYS
+    assert all(plots.values()), plots
     text = browser.execute_script("return document.querySelector('main').innerText")
-    for wanted in ("fedfloor run", "participation.observe_every", "holding.json", "fedfloor tradeoff"):
-        assert wanted in text
+    for words in ("fedfloor run", "participation.observe_every", "holding.json", "fedfloor tradeoff"):
+        assert words in text
     assert complaints(browser) == []
 
 
@@ -350,14 +353,14 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
     (going / "rounds.jsonl").write_text(lines[0], encoding="utf-8")
     (going / "bounds.json").unlink()
     page = tmp_path / "report.html"
-    write_page(collect([going, tmp_path / "nowhere"]), (HEADLINE,), page)
+    write_page(results_of(collect([going, tmp_path / "nowhere"])), (HEADLINE,), page)
     visit(browser, page)
     told = browser.execute_script("return document.querySelector('header').innerText")
     assert "1 of 4 rounds" in told
     assert "nowhere: does not exist" in told
-    found = drawn(browser)
-    assert set(found) >= ALWAYS
-    assert all(found.values()), found
+    plots = plots_on(browser)
+    assert set(plots) >= ALWAYS
+    assert all(plots.values()), plots
     assert complaints(browser) == []
 
 
@@ -365,15 +368,16 @@ def test_a_run_that_is_still_going_is_shown_and_told_of(browser: Any, runs: Path
 def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> None:
     fedfloor.simulate("campus", policy="random", rounds=2, out=tmp_path / "run")
     run = collect([tmp_path / "run"]).runs[0]
-    records: list[Mapping[str, Any]] = [{**run.records[t % 2], "round": t, "clock_s": float(t)} for t in range(300)]
+    records = [dataclasses.replace(run.records[t % 2], round=t, clock_s=float(t)) for t in range(300)]
     long = dataclasses.replace(run, records=tuple(records))
     page = tmp_path / "report.html"
     labels: Sequence[str] = ("one", "other")
-    write_page(Collection("campus", tuple(Series(label, (long,)) for label in labels), (), ()), (), page)
+    series = tuple(Series(label, (long,)) for label in labels)
+    write_page(results_of(Collection("campus", series, (), ())), (), page)
     assert page.stat().st_size < 15e6
     visit(browser, page, wait=300.0)
-    found = drawn(browser)
-    assert all(found.values()), found
+    plots = plots_on(browser)
+    assert all(plots.values()), plots
     assert "evenly spread" in browser.execute_script("return document.querySelector('footer').innerText")
     assert complaints(browser) == []
 
@@ -381,14 +385,5 @@ def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> N
 def test_equal_runs_give_equal_pages(simulation: Path, tmp_path: Path) -> None:
     pages = [tmp_path / "one.html", tmp_path / "deep" / "other.html"]
     for page in pages:
-        write_page(collect([simulation]), (HEADLINE,), page)
+        write_page(results_of(collect([simulation])), (HEADLINE,), page)
     assert pages[0].read_bytes() == pages[1].read_bytes()
-
-
-def test_without_plotly_the_extra_is_named(simulation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(page_module, "import_module", missing)
-    with pytest.raises(fedfloor.FedfloorError, match=r"pip install 'fedfloor\[report\]'"):
-        write_page(collect([simulation]), (), tmp_path / "report.html")

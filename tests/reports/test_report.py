@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ import fedfloor
 import fedfloor.reports.making
 from fedfloor.cli.show import reports as printed
 from fedfloor.cli.show import terminal
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
 from fedfloor.reports.cells import Table
 from fedfloor.reports.making import Report
 from fedfloor.reports.reading import collect
@@ -302,11 +303,21 @@ def test_other_things_than_folders_are_refused() -> None:
         fedfloor.report([])
 
 
-def test_without_the_extra_its_install_command_is_named(runs: Path) -> None:
-    done = without_extras("report", "runs", cwd=runs.parent)
+def test_without_the_extra_nothing_is_written_and_its_install_command_is_named(runs: Path) -> None:
+    before = sorted(runs.parent.rglob("*"))
+    done = without_extras("report", "runs", "--csv", "all.csv", cwd=runs.parent)
     assert done.returncode == 2
     assert "pip install 'fedfloor[report]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert sorted(runs.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "plotly"])
+def test_either_library_of_the_extra_is_needed(library: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
+    with pytest.raises(MissingExtraError, match=r"a report needs the extra 'report'.*pip install 'fedfloor\[report\]'"):
+        fedfloor.report(runs)
+    assert not (runs / "figures").exists()
 
 
 def test_help_has_an_example(fedfloor_command: Command) -> None:

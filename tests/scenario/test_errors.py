@@ -324,7 +324,7 @@ def trace(rounds: int = 5, *, floors: tuple[str, ...] = ("press", "paint"), chan
     ("lines", "expected"),
     [
         (trace(4), "has 4 rounds, the scenario has 5"),
-        (trace()[:-1], "1 values are missing, the first in round 4 for floor paint, channel 1"),
+        (trace()[:-1], "missing values: 1, the first in round 4 for floor paint, channel 1"),
         ([*trace(), "4,paint,1,1e-10"], "line 22: 4, paint, 1 is given twice"),
         ([*trace(), "6,paint,1,1e-10"], "line 22: round must count up from 0 without gaps, got '6'"),
         ([*trace(), "5,attic,1,1e-10"], "line 22: unknown floor, got 'attic'. Known: press, paint"),
@@ -347,7 +347,11 @@ def test_traces_that_do_not_fit_are_named(
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [(b"a,b\n", "line 1: must be 'round,floor,channel,gain'"), (b"", "line 1: must be"), (b"\xff\xfe", "not UTF-8")],
+    [
+        (b"a,b\n", "line 1: the header must be 'round,floor,channel,gain'"),
+        (b"", "line 1: the header must be"),
+        (b"\xff\xfe", "not UTF-8"),
+    ],
 )
 def test_files_that_are_no_trace_are_named(
     content: bytes, expected: str, write: Callable[[Table], Path], tmp_path: Path

@@ -92,5 +92,5 @@ def test_a_round_beyond_the_record_is_refused(write: Callable[[Table], Path], tm
     rows = [f"{t},{m},1.5" for t in range(5) for m in ("press", "paint")]
     climate = with_trace(write, tmp_path, "gateway_energy", ["round,floor,energy_j", *rows])
     assert climate.weather(4).gateway_energy.tolist() == [1.5, 1.5]
-    with pytest.raises(TraceError, match=r"gateway_energy: has 5 rounds, but round 5 is asked for"):
+    with pytest.raises(TraceError, match=r"gateway_energy: has 5 rounds, but round 5 \(counted from 0\) is needed"):
         climate.weather(5)

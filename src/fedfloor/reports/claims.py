@@ -18,7 +18,7 @@ import numpy as np
 from fedfloor.errors import FedfloorError
 from fedfloor.reports.arrays import SeriesArrays, lay_out_run
 from fedfloor.reports.cells import Table, change
-from fedfloor.reports.measures import rates
+from fedfloor.reports.measures.rates import rates
 from fedfloor.reports.policies import solver_of, spec_of, tradeoff_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.reports.statistics import AVERAGED, Interval, final_accuracy, interval, matched, rounds_to_reach

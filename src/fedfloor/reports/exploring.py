@@ -1,104 +1,74 @@
-"""Single runs for the report page's script: timelines, cuts and where everything stands, thinned where it is much."""
+"""Single runs for the page's script, thinned if they are many or long."""
 
-__all__ = ["explored", "kept_runs"]
+__all__ = ["SingleRuns", "single_runs"]
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
+from fedfloor.reports.arrays import RunArrays
+from fedfloor.reports.drawing.plots import ROWS, plain
+from fedfloor.reports.drawing.scales import spread
+from fedfloor.reports.measures.phases import PHASES
+from fedfloor.reports.palette import PART_COLOURS
+from fedfloor.reports.registry import all_figures
+from fedfloor.reports.results import Results
 
-from fedfloor.arrays import Ints
-from fedfloor.reports import measures
-from fedfloor.reports.arrays import RunArrays, SeriesArrays
-from fedfloor.reports.plots import plain, spread
-
-_NUMBERS = 500_000  #: that the figures of single runs may hold together; a number is about eight bytes
-_ROUNDS = 1000  #: of a run that can be chosen
-_LEAST_ROUNDS = 20  #: rather than fewer of every run, runs are left out
-_ROWS = 300  #: devices whose cuts are shown one by one; beyond that floors take their place
-
-
-def kept_runs(laid_out: Sequence[SeriesArrays]) -> list[tuple[int, RunArrays]]:
-    """Runs that can be looked at one by one, with their series; where not all fit, every series keeps its first."""
-    every = [(seed, index, run) for index, series in enumerate(laid_out) for seed, run in enumerate(series.runs)]
-    every.sort(key=lambda entry: entry[:2])
-    kept: list[tuple[int, int, RunArrays]] = []
-    left = float(_NUMBERS)
-    for seed, index, run in every:
-        left -= _LEAST_ROUNDS * _per_round(run)
-        if left >= 0.0 or not kept:
-            kept.append((index, seed, run))
-    return [(index, run) for index, _, run in sorted(kept, key=lambda entry: entry[:2])]
+_NUMBERS = 500_000  #: in the data of all single runs together; a number takes about eight bytes
+_ROUNDS = 1000  #: of a run
+_LEAST_ROUNDS = 20  #: of a run; rather than fewer of every run, runs are left out
 
 
-def _per_round(run: RunArrays) -> float:
-    """Numbers that a round of a run adds to the page."""
-    rows = len(run.devices) if len(run.devices) <= _ROWS else len(run.floors)
-    return float(7.0 * run.selected.sum(axis=1).mean() + 0.4 * rows)
+@dataclass(frozen=True, slots=True, eq=False)
+class SingleRuns:
+    """Runs that the reader can look at one by one."""
+
+    labels: tuple[str, ...]  #: of the runs
+    data: dict[str, object]  #: for the page's script
+    omissions: tuple[str, ...]  #: sentences on what was left out
 
 
-def explored(laid_out: Sequence[SeriesArrays]) -> tuple[dict[str, Any], list[str]]:
-    """Single runs as the page's script takes them, and what was left out."""
-    kept = kept_runs(laid_out)
+def single_runs(results: Results) -> SingleRuns:
+    """Rounds of as many runs as fit; every series keeps its first run as long as possible."""
+    runs = _fitting_runs(results)
+    explorers = [figure.explore for figure in all_figures() if figure.explore is not None]
     plants: dict[str, int] = {}
-    runs, thinned = [], []
-    for index, run in kept:
-        limit = int(_NUMBERS / len(kept) / max(_per_round(run), 1.0))
+    entries, omissions = [], []
+    for index, run in runs:
+        limit = int(_NUMBERS / len(runs) / max(_numbers_per_round(run), 1.0))
         at = spread(run.rounds.size, max(2, min(_ROUNDS, limit)))
         if at.size < run.rounds.size:
-            thinned.append("Of long runs, the timeline, the map and the cuts show some of the rounds, evenly spread.")
-        if len(run.devices) > _ROWS:
-            thinned.append("Cuts of very many devices are shown as means of their floors.")
-        plant = json.dumps(_plant(run))
-        runs.append({"s": index, "plant": plants.setdefault(plant, len(plants)), **_rounds_of(run, at)})
-    left_out = sum(len(series.runs) for series in laid_out) - len(kept)
-    if left_out:
-        thinned.append(f"{left_out} runs cannot be looked at one by one, to keep the page small.")
-    return {"runs": runs, "plants": [json.loads(plant) for plant in plants]}, thinned
-
-
-def _plant(run: RunArrays) -> dict[str, Any]:
-    found = measures.plant_map(run.run.scenario)
-    reach = np.abs(np.concatenate([found.floor_xy, found.device_xy])).max()
-    shown = {
-        "floors": found.floors,
-        "devices": found.devices,
-        "of": found.floor_of,
-        "fx": found.floor_xy[:, 0],
-        "fy": found.floor_xy[:, 1],
-        "dx": found.device_xy[:, 0],
-        "dy": found.device_xy[:, 1],
-        "distance": found.distance,
-        "reach": float(reach),
+            omissions.append("Of long runs, the timeline, the map and the cuts show some of the rounds, evenly spread.")
+        entry: dict[str, object] = {"s": index}
+        for explore in explorers:
+            entry |= explore(run, at)
+        plant = json.dumps(plain(entry["plant"]))  # runs of the same plant share it
+        entries.append(entry | {"plant": plants.setdefault(plant, len(plants))})
+    others = sum(len(series.runs) for series in results.series) - len(runs)
+    if others:
+        omissions.append(f"{others} runs cannot be looked at one by one, to keep the page small.")
+    data = {
+        "phases": list(zip(PHASES, PART_COLOURS, strict=True)),
+        "runs": entries,
+        "plants": [json.loads(plant) for plant in plants],
     }
-    return {key: plain(value) for key, value in shown.items()}
+    labels = tuple(f"{results.looks[index].label}, seed {run.run.scenario.seed}" for index, run in runs)
+    return SingleRuns(labels, data, tuple(omissions))
 
 
-def _rounds_of(run: RunArrays, at: Ints) -> dict[str, Any]:
-    """A run's chosen rounds: timeline and cuts, -1 where not picked."""
-    phases = measures.phase_times(run)
-    place = {name: m for m, name in enumerate(run.floors)}
-    timeline = []
-    for t in at.tolist():
-        one = measures.timeline(run, t, phases)
-        timeline.append([one.round, [place[name] for name in one.floors], one.channel, one.failure, one.end.T])
-    found = measures.cuts(run)
-    cut, mean, by_floor = found.cut, found.mean, len(run.devices) > _ROWS
-    if by_floor:
-        first = np.searchsorted(run.plant.devices.floor, np.arange(len(run.floors)))
-        count = run.plant.devices.on_floor(len(run.floors))
-        cut = np.add.reduceat(cut, first, axis=0) / count[:, None]  # (M, T)
-        mean = np.add.reduceat(mean, first) / count
-    delays = run.delay[np.isfinite(run.delay)]
-    longest = float(np.percentile(delays, 95)) if delays.size else 0.0  # a rare slow round has an axis of its own
-    shown = np.where(np.isnan(cut[:, at]), -1.0, cut[:, at])
-    layers = len(run.run.scenario.layers)
-    return {
-        "timeline": timeline,
-        "cuts": shown,
-        "mean": mean,
-        "byFloor": by_floor,
-        "longest": longest,
-        "layers": layers,
-    }
+def _fitting_runs(results: Results) -> list[tuple[int, RunArrays]]:
+    """Runs that fit, with the indices of their series; first runs of series come first."""
+    ranked = [(rank, index, run) for index, series in enumerate(results.series) for rank, run in enumerate(series.runs)]
+    ranked.sort(key=lambda entry: entry[:2])
+    runs: list[tuple[int, int, RunArrays]] = []
+    left = float(_NUMBERS)
+    for rank, index, run in ranked:
+        left -= _LEAST_ROUNDS * _numbers_per_round(run)
+        if left >= 0.0 or not runs:
+            runs.append((index, rank, run))
+    return [(index, run) for index, _, run in sorted(runs, key=lambda entry: entry[:2])]
+
+
+def _numbers_per_round(run: RunArrays) -> float:
+    """Numbers that a round of a run adds to the page."""
+    rows = len(run.devices) if len(run.devices) <= ROWS else len(run.floors)
+    return float(7.0 * run.selected.sum(axis=1).mean() + 0.4 * rows)

@@ -1,29 +1,31 @@
-"""A report put together: read the runs, make the tables, draw the figures, write the page."""
+"""Make a report: read the runs, make the tables, draw the figures, write the page."""
 
 __all__ = ["STEPS", "Report", "make_report"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import MissingExtraError, RunLogError
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
-from fedfloor.reports.figures import FIGURES, draw_figures
 from fedfloor.reports.page import write_page
+from fedfloor.reports.pictures import write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, collect
+from fedfloor.reports.registry import all_figures
+from fedfloor.reports.results import results_of
 from fedfloor.reports.statistics import final_accuracy, last_accuracy
 from fedfloor.reports.tables import tables
 
 PAGE = "report.html"
 PICTURES = "figures"
-STEPS = len(FIGURES) + 3  #: calls of `on_step`
+STEPS = sum(figure.draw is not None for figure in all_figures()) + 3  #: calls of `on_step`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """What was written, and what it shows."""
+    """The files of a report, and what they show."""
 
     collection: Collection
     tables: tuple[Table, ...]  #: in the order of the page; the first has a row for every policy
@@ -35,8 +37,8 @@ class Report:
         runs = len(self.collection.runs)
         return f"Report({self.collection.name}, {runs} runs, {len(self.figures)} figures, page={self.page})"
 
-    def as_json(self) -> dict[str, Any]:
-        """The same for programs, SI units in the keys."""
+    def as_json(self) -> dict[str, object]:
+        """The report for programs, with SI units in the keys."""
         return {
             "scenario": self.collection.name,
             "report": str(self.page),
@@ -56,30 +58,40 @@ def make_report(
     pdf: bool = False,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Report on run folders, or folders of them; what is not right about one is among `collection.problems`.
+    """Report on run folders, or folders of them; problems with any of them are in `collection.problems`.
 
-    The page and its figures go into the one folder that is named, or into `report` of the current folder, or where
-    `out` says. An old report there is replaced, nothing else is touched.
+    The page and the figures are written to `out`. By default this is the folder that is named, or `report` in the
+    current folder if several are named. An old report there is replaced; nothing else is changed.
     """
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     place = Path(out) if out is not None else paths[0] if len(paths) == 1 else Path("report")
+    _check_extra()
     on_step("reading")
     collection = collect(paths)
     _check_place(place)
-    table = None if csv is None else Path(csv)
-    if table is not None:
-        write_csv(collection, table)
+    csv_file = None if csv is None else Path(csv)
+    if csv_file is not None:
+        write_csv(collection, csv_file)
     on_step("tables")
-    found = tables(collection)
-    figures = draw_figures(collection, place / PICTURES, pdf=pdf, on_figure=on_step)
-    _remove_old(place / PICTURES, figures)
+    all_tables = tables(collection)
+    results = results_of(collection)
+    figures = write_pictures(results, place / PICTURES, pdf=pdf, on_figure=on_step)
     on_step("page")
-    write_page(collection, found, place / PAGE)
-    return Report(collection, found, place / PAGE, figures, table)
+    write_page(results, all_tables, place / PAGE)
+    return Report(collection, all_tables, place / PAGE, figures, csv_file)
+
+
+def _check_extra() -> None:
+    """Refuse to start without the extra, before anything is written."""
+    for library in ("matplotlib", "plotly"):
+        try:
+            import_module(library)
+        except ImportError as error:
+            raise MissingExtraError("a report", "report") from error
 
 
 def _check_place(place: Path) -> None:
-    """Refuse early what cannot be written to."""
+    """Refuse a folder that cannot be written to, before the work begins."""
     for folder in (place, place / PICTURES):
         try:
             if folder.exists() and not folder.is_dir():
@@ -90,14 +102,7 @@ def _check_place(place: Path) -> None:
             raise RunLogError(f"{folder}: {problem}. Name another folder with --out") from None
 
 
-def _remove_old(folder: Path, written: Sequence[Path]) -> None:
-    """Remove figures of an earlier report that this one does not have, so that none contradicts it."""
-    for path in (folder / f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")):
-        if path not in written:
-            path.unlink(missing_ok=True)
-
-
-def _as_json(run: ReadRun) -> dict[str, Any]:
+def _as_json(run: ReadRun) -> dict[str, object]:
     summary = run.summary
     return {
         "folder": str(run.folder),

@@ -1,6 +1,6 @@
-"""The report page's building blocks as HTML; whatever users have named is escaped here."""
+"""Building blocks of the page as HTML; names that users chose are escaped here."""
 
-__all__ = ["Card", "PageTable", "Section", "contents", "notice", "picker", "section_html", "table_html"]
+__all__ = ["Card", "PageTable", "Part", "contents", "notice", "part_html", "picker", "run_controls", "table_html"]
 
 import html
 import re
@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fedfloor.reports.plots import Figure, Style
+from fedfloor.reports.drawing.figure import Figure, Panel
+from fedfloor.reports.drawing.plots import Plot
+from fedfloor.reports.palette import Look
+from fedfloor.reports.sections import Section
 
 _LISTED = 8  #: lines of a notice
-_CELL, _WORDS = 14, 28  #: letters beyond which a cell may wrap, and beyond which it reads like text
+_CELL, _WORDS = 14, 28  #: letters beyond which a cell may wrap, and beyond which it counts as text
 _DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4"}
 
 
 class PageTable(Protocol):
-    """What a table has to bring along."""
+    """A table that the page can show."""
 
     @property
     def title(self) -> str:
@@ -28,7 +31,7 @@ class PageTable(Protocol):
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """Cells as they are shown."""
+        """Cells as the page shows them."""
 
     @property
     def note(self) -> str:
@@ -37,40 +40,49 @@ class PageTable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Card:
-    """A figure with its words, or with the reason why there is none."""
+    """A panel of a figure with its texts, or with the reason why there is nothing to draw."""
 
-    id: str
-    title: str
-    says: str  #: what it shows and how to read it
-    figure: Figure | None
-    missing: str = ""  #: why there is none, and what to do
-    wide: bool = False
-    series: int | None = None  #: it is about this one only
-    choices: tuple[tuple[str, Figure], ...] = ()  #: figures to choose from, in place of one
+    figure: Figure
+    panel: Panel
+
+    @property
+    def id(self) -> str:
+        """Of the plot's element, after `fig-`."""
+        return self.panel.id or self.figure.name
+
+    @property
+    def title(self) -> str:
+        """Above the plot."""
+        return self.panel.title or self.figure.title
+
+    @property
+    def caption(self) -> str:
+        """Between title and plot."""
+        return f"{self.figure.caption} {self.panel.note}".rstrip()
+
+    @property
+    def plots(self) -> tuple[Plot, ...]:
+        """The only plot, or those that the reader chooses from; empty if there is nothing to draw."""
+        return tuple(plot for _, plot in self.panel.choices) if self.panel.plot is None else (self.panel.plot,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Section:
-    """A part of the page."""
+class Part:
+    """A section of the page with its content."""
 
-    id: str
-    title: str
-    says: str
+    section: Section
     cards: tuple[Card, ...] = ()
     body: str = ""  #: HTML before the cards
 
 
 def contents(sections: Sequence[Section]) -> str:
-    """Links to the parts of the page."""
-    links = "".join(
-        f'<a href="#{section.id}">{html.escape(section.title if section.id != "headline" else "Overview")}</a>'
-        for section in sections
-    )
+    """Links to the sections of the page."""
+    links = "".join(f'<a href="#{section.id}">{html.escape(section.link or section.title)}</a>' for section in sections)
     return f'<nav class="contents" aria-label="Contents">{links}</nav>'
 
 
 def notice(title: str, entries: Sequence[str]) -> str:
-    """Something to know before reading on; nothing without entries."""
+    """A box with a list before the figures; empty without entries."""
     if not entries:
         return ""
     items = "".join(f"<li>{html.escape(entry)}</li>" for entry in entries[:_LISTED])
@@ -79,8 +91,8 @@ def notice(title: str, entries: Sequence[str]) -> str:
     return f'<div class="notice" role="note"><p>{html.escape(title)}</p><ul>{items}</ul></div>'
 
 
-def picker(looks: Sequence[Style]) -> str:
-    """The bar that hides and shows policies, and the key that takes its place on paper."""
+def picker(looks: Sequence[Look]) -> str:
+    """The bar that hides and shows policies, and the key that replaces it on paper."""
     boxes = "".join(
         f'<label title="{html.escape(look.label)}"><input type="checkbox" value="{index}" checked autocomplete="off">'
         f"{_swatch(look)}<span>{html.escape(look.label)}</span></label>"
@@ -94,7 +106,7 @@ def picker(looks: Sequence[Style]) -> str:
     )
 
 
-def _swatch(look: Style) -> str:
+def _swatch(look: Look) -> str:
     """A short piece of the series' line with its marker."""
     shapes = {
         "circle": '<circle cx="14" cy="7" r="4"/>',
@@ -112,47 +124,60 @@ def _swatch(look: Style) -> str:
     )
 
 
-def section_html(section: Section, looks: Sequence[Style]) -> str:
-    """A part of the page with its figures."""
-    says = f"<p>{_words(section.says)}</p>" if section.says else ""
-    # One sentence is enough where all figures of a section miss the same.
-    reasons = {card.missing for card in section.cards if card.figure is None and not card.choices}
-    if section.cards and len(reasons) == 1 and all(card.figure is None and not card.choices for card in section.cards):
+def run_controls(labels: Sequence[str]) -> str:
+    """Choice of a run, of a round, and of what the map shows."""
+    options = "".join(f'<option value="{at}">{html.escape(label)}</option>' for at, label in enumerate(labels))
+    return (
+        f'<div class="controls"><label>Run <select id="run-choice">{options}</select></label>'
+        '<label class="slide">Round <input type="range" id="round-choice" min="0" max="0" value="0" '
+        'autocomplete="off"><output id="round-shown" for="round-choice"></output></label>'
+        '<label>Cuts on the map <select id="map-cuts"><option value="mean">mean over the run</option>'
+        '<option value="round">of this round</option></select></label></div>'
+    )
+
+
+def part_html(part: Part, looks: Sequence[Look]) -> str:
+    """A section of the page with its figures."""
+    section = part.section
+    sentence = f"<p>{_words(section.sentence)}</p>" if section.sentence else ""
+    reasons = {card.figure.missing for card in part.cards}
+    if len(reasons) == 1 and not any(card.plots for card in part.cards):  # one sentence is enough
         cards = f'<p class="missing card">{_words(reasons.pop())}</p>'
     else:
-        cards = "\n".join(_card_html(card, looks) for card in section.cards)
+        cards = "\n".join(_card_html(card, looks) for card in part.cards)
     grid = f'<div class="grid">\n{cards}\n</div>' if cards else ""
     title = html.escape(section.title)
     head = f'<section id="{section.id}" aria-labelledby="h-{section.id}">\n<h2 id="h-{section.id}">{title}</h2>'
-    return f"{head}\n{says}{section.body}{grid}\n</section>"
+    return f"{head}\n{sentence}{part.body}{grid}\n</section>"
 
 
-def _card_html(card: Card, looks: Sequence[Style]) -> str:
-    about = f' data-series="{card.series}"' if card.series is not None else ""
-    kind = "card wide" if card.wide else "card"
-    swatch = f"{_swatch(looks[card.series])} " if card.series is not None else ""
+def _card_html(card: Card, looks: Sequence[Look]) -> str:
+    series = card.panel.series
+    about = f' data-series="{series}"' if series is not None else ""
+    kind = "card wide" if card.figure.wide else "card"
+    swatch = f"{_swatch(looks[series])} " if series is not None else ""
     title = f"<h3>{swatch}{html.escape(card.title)}</h3>"
-    if card.figure is None and not card.choices:
-        reason = f'<p class="missing">{_words(card.missing)}</p>'
+    if not card.plots:
+        reason = f'<p class="missing">{_words(card.figure.missing)}</p>'
         return f'<figure class="{kind}"{about}><figcaption>{title}{reason}</figcaption></figure>'
     choice = ""
-    if len(card.choices) > 1:
+    if len(card.panel.choices) > 1:
         options = "".join(
-            f'<option value="{at}">{html.escape(name)}</option>' for at, (name, _) in enumerate(card.choices)
+            f'<option value="{at}">{html.escape(name)}</option>' for at, (name, _) in enumerate(card.panel.choices)
         )
         select = f'<select id="fig-{card.id}-choice" autocomplete="off">{options}</select>'
         choice = f'<div class="controls"><label>Show {select}</label></div>'
-    height = (card.figure or card.choices[0][1]).height
-    label = html.escape(f"{card.title}. {card.says}")
+    height = card.plots[0].height
+    label = html.escape(f"{card.title}. {card.caption}")
     return (
-        f'<figure class="{kind}"{about}><figcaption>{title}<p>{_words(card.says)}</p></figcaption>{choice}'
+        f'<figure class="{kind}"{about}><figcaption>{title}<p>{_words(card.caption)}</p></figcaption>{choice}'
         f'<div class="plot" id="fig-{card.id}" role="img" aria-label="{label}" style="min-height:{height}px"></div>'
         "</figure>"
     )
 
 
-def table_html(table: PageTable, looks: Sequence[Style], *, caption: bool = True) -> str:
-    """A table that scrolls by itself where it is too wide; rows of a series show its line."""
+def table_html(table: PageTable, looks: Sequence[Look], *, caption: bool = True) -> str:
+    """A table that scrolls by itself if it is too wide; the row of a series starts with a piece of its line."""
     swatches = {look.label: _swatch(look) + " " for look in looks}
     longest = [max((len(row[at]) for row in table.rows), default=0) for at in range(len(table.columns))]
     kind = [' class="words"' if size > _WORDS else ' class="wraps"' if size > _CELL else "" for size in longest]
@@ -174,16 +199,16 @@ def table_html(table: PageTable, looks: Sequence[Style], *, caption: bool = True
 
 
 def _name(text: str) -> str:
-    """A name that breaks between its settings."""
+    """A name that may break between its settings."""
     return html.escape(text).replace(",", ",<wbr>").replace(" [", "<wbr> [")
 
 
 def _cell(text: str) -> str:
-    """A cell whose numbers stay together, with their units and their intervals."""
+    """A cell that does not break between a number, its unit and its interval."""
     together = re.sub(r"(?<=\d) (?=(?:s|min|h|J|%|±)(?:\s|$))|(?<=±) |(?<=,) (?=[+-])|(?<=[sh%]) (?=±)", "\u00a0", text)
     return html.escape(together)
 
 
 def _words(text: str) -> str:
-    """Text with `code` in it as HTML."""
+    """Text as HTML, with `code` between backquotes."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))

@@ -1,11 +1,11 @@
 "use strict";
-// Draws the figures of the report, and follows the policy picker, the colour scheme and the choice of a run.
+// Draws the figures of the report and redraws them for the policy picker, the colour scheme and the choice of a run.
 (() => {
   const report = JSON.parse(document.getElementById("report-data").textContent);
-  const shown = new Set(report.series.map((_, at) => at));
+  const visible = new Set(report.series.map((_, at) => at)); // series
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 600px)");
-  const drawn = new Map(); // id -> what makes {data, layout}, so that a figure can be made again
+  const makers = new Map(); // id -> function that returns {data, layout, height}
   let printing = false;
   const config = {
     displaylogo: false, displayModeBar: narrow.matches ? false : "hover", responsive: true, showTips: false, scrollZoom: false,
@@ -28,20 +28,20 @@
   }
 
   function axisOf(colours, axis) {
-    const given = axis || {};
+    const options = axis || {};
     return {
       gridcolor: colours.line, linecolor: colours.line, zerolinecolor: colours.line, tickcolor: colours.line, zeroline: false,
-      automargin: true, tickfont: { color: colours.soft }, ...given,
-      title: { standoff: 8, ...given.title, font: { color: colours.soft, size: 13 } },
+      automargin: true, tickfont: { color: colours.soft }, ...options,
+      title: { standoff: 8, ...options.title, font: { color: colours.soft, size: 13 } },
     };
   }
 
-  function dressed(figure) {
+  function withTheme(figure) {
     const colours = theme();
     const data = figure.data.map((trace) => {
       const meta = trace.meta || {};
       const copy = { ...trace };
-      if (meta.s !== undefined && !shown.has(meta.s)) copy.visible = false;
+      if (meta.s !== undefined && !visible.has(meta.s)) copy.visible = false;
       if (meta.ink) copy.marker = { ...trace.marker, line: { ...trace.marker.line, color: colours.ink } };
       if (meta.scale && trace.type === "heatmap") copy.colorscale = colours.scales[meta.scale];
       if (meta.scale && trace.marker) copy.marker = { ...trace.marker, colorscale: colours.scales[meta.scale] };
@@ -70,23 +70,23 @@
 
   function draw(id) {
     const place = byId(id);
-    const figure = drawn.get(id)();
+    const figure = makers.get(id)();
     if (!place || place.closest("[hidden]") || !figure) return;
-    const { data, layout } = dressed(figure);
-    if (printing) layout.width = place.clientWidth; // resizing comes too late for paper
+    const { data, layout } = withTheme(figure);
+    if (printing) layout.width = place.clientWidth; // resizing comes too late for printing
     Plotly.react(place, data, layout, config);
   }
 
-  const drawAll = () => drawn.forEach((_, id) => draw(id));
+  const drawAll = () => makers.forEach((_, id) => draw(id));
 
   // One run, round by round.
-  const chosen = { run: 0, at: 0 };
+  const choice = { run: 0, at: 0 };
 
   function timelineFigure() {
-    const run = report.runs[chosen.run];
+    const run = report.runs[choice.run];
     const colours = theme();
     const names = report.plants[run.plant].floors;
-    const [round, floors, channels, failures, ends] = run.timeline[chosen.at];
+    const [round, floors, channels, failures, ends] = run.timeline[choice.at];
     const rows = names.length <= 30 ? names.map((_, m) => m) : floors;
     const row = new Map(rows.map((m, at) => [m, at]));
     const data = report.phases.map(([phase, colour], k) => {
@@ -117,34 +117,35 @@
   }
 
   function mapFigure() {
-    const run = report.runs[chosen.run];
+    const run = report.runs[choice.run];
     const plant = report.plants[run.plant];
     const colours = theme();
-    const [round, floors, , failures] = run.timeline[chosen.at];
+    const [round, floors, , failures] = run.timeline[choice.at];
     const ofRound = byId("map-cuts").value === "round";
-    const cuts = ofRound ? run.cuts.map((row) => row[chosen.at]) : run.mean;
+    const cuts = ofRound ? run.cuts.map((row) => row[choice.at]) : run.mean;
     const value = (n) => cuts[run.byFloor ? plant.of[n] : n];
-    const said = (cut) => (cut === null || cut < 0 ? "not picked" : `${ofRound ? "" : "on average "}${number(cut)} of ${report.runs[chosen.run].layers} layers on the device`);
-    const known = plant.devices.map((_, n) => n).filter((n) => value(n) !== null && value(n) >= 0);
-    const rest = plant.devices.map((_, n) => n).filter((n) => !(value(n) !== null && value(n) >= 0));
+    const describe = (cut) => (cut === null || cut < 0 ? "not picked" : `${ofRound ? "" : "on average "}${number(cut)} of ${run.layers} layers on the device`);
+    const hasCut = (n) => value(n) !== null && value(n) >= 0;
+    const active = plant.devices.map((_, n) => n).filter(hasCut);
+    const idle = plant.devices.map((_, n) => n).filter((n) => !hasCut(n));
     const size = plant.devices.length > 400 ? 6 : plant.devices.length > 100 ? 8 : 12;
     const dots = (list, marker) => ({
       type: "scatter", mode: "markers", x: list.map((n) => plant.dx[n]), y: list.map((n) => plant.dy[n]), marker,
-      text: list.map((n) => `${text(plant.devices[n])}<br>${said(value(n))}`), hovertemplate: "%{text}<extra></extra>",
+      text: list.map((n) => `${text(plant.devices[n])}<br>${describe(value(n))}`), hovertemplate: "%{text}<extra></extra>",
     });
     const picked = new Set(floors);
     const lines = (list, dash, colour) => ({
       type: "scatter", mode: "lines", hoverinfo: "skip", line: { color: colour, width: 2, dash },
       x: list.flatMap((m) => [0, plant.fx[m], null]), y: list.flatMap((m) => [0, plant.fy[m], null]),
     });
-    const broken = floors.filter((_, at) => failures[at]);
+    const failing = floors.filter((_, at) => failures[at]);
     const label = plant.floors.length <= 30;
     const data = [
-      lines(floors.filter((m) => !broken.includes(m)), "solid", colours.soft),
-      lines(broken, "dot", "#D55E00"),
-      dots(rest, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }),
-      { ...dots(known, {
-          size, color: known.map(value), cmin: 0, cmax: report.runs[chosen.run].layers, line: { width: 1, color: colours.soft },
+      lines(floors.filter((m) => !failing.includes(m)), "solid", colours.soft),
+      lines(failing, "dot", "#D55E00"),
+      dots(idle, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }),
+      { ...dots(active, {
+          size, color: active.map(value), cmin: 0, cmax: run.layers, line: { width: 1, color: colours.soft },
           colorbar: { title: { text: "cut" }, len: 0.8, ...ticksOfCuts() } }),
         meta: { scale: "cut" } },
       { type: "scatter", mode: label ? "markers+text" : "markers", x: plant.fx, y: plant.fy, textposition: plant.fy.map((y) => (y >= 0 ? "top center" : "bottom center")),
@@ -156,17 +157,17 @@
         text: ["base station"], hovertemplate: "%{text}<extra></extra>" },
     ];
     const reach = plant.reach * 1.14;
-    const km = { showgrid: true, range: [-reach, reach], ticksuffix: " m", nticks: 5, separatethousands: true };
+    const metres = { showgrid: true, range: [-reach, reach], ticksuffix: " m", nticks: 5, separatethousands: true };
     return {
       data, height: narrow.matches ? 380 : 520,
-      layout: { xaxis: km, yaxis: { ...km, scaleanchor: "x" }, margin: { t: 14 } },
+      layout: { xaxis: metres, yaxis: { ...metres, scaleanchor: "x" }, margin: { t: 14 } },
     };
   }
 
-  const ticksOfCuts = () => ({ tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(report.runs[chosen.run].layers / 8)) });
+  const ticksOfCuts = () => ({ tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(report.runs[choice.run].layers / 8)) });
 
   function cutsFigure() {
-    const run = report.runs[chosen.run];
+    const run = report.runs[choice.run];
     const plant = report.plants[run.plant];
     const names = run.byFloor ? plant.floors : plant.devices;
     const rounds = run.timeline.map((entry) => entry[0]);
@@ -175,10 +176,10 @@
     return {
       data: [{
         type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : cut))), x: rounds, y: names.map((_, at) => at),
-        zmin: 0, zmax: report.runs[chosen.run].layers, hoverongaps: false, meta: { scale: "cut" }, ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
+        zmin: 0, zmax: run.layers, hoverongaps: false, meta: { scale: "cut" }, ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
         colorbar: { title: { text: "cut" }, ...ticksOfCuts() },
         text: names.map((name, at) => rounds.map(() => `${text(name)}, mean ${run.mean[at] === null ? "none" : number(run.mean[at])}`)),
-        hovertemplate: `%{text}<br>round %{x}: %{z} of ${report.runs[chosen.run].layers} layers on the device<extra></extra>`,
+        hovertemplate: `%{text}<br>round %{x}: %{z} of ${run.layers} layers on the device<extra></extra>`,
       }],
       height: Math.min(1000, 130 + 17 * names.length),
       layout: {
@@ -192,26 +193,26 @@
 
   function chooseRun() {
     const select = byId("run-choice");
-    for (const option of select.options) option.hidden = option.disabled = !shown.has(report.runs[option.value].s);
-    if (!shown.has(report.runs[select.value]?.s)) {
+    for (const option of select.options) option.hidden = option.disabled = !visible.has(report.runs[option.value].s);
+    if (!visible.has(report.runs[select.value]?.s)) {
       const next = [...select.options].find((option) => !option.disabled);
       if (next) select.value = next.value;
     }
-    const empty = shown.size === 0;
+    const empty = visible.size === 0;
     for (const id of Object.keys(EXPLORED)) byId(id).closest("figure").hidden = empty;
     if (empty) return;
-    chosen.run = Number(select.value);
+    choice.run = Number(select.value);
     const slider = byId("round-choice");
-    const last = report.runs[chosen.run].timeline.length - 1;
+    const last = report.runs[choice.run].timeline.length - 1;
     slider.max = last;
-    chosen.at = Math.min(Number(slider.value), last);
+    choice.at = Math.min(Number(slider.value), last);
     chooseRound();
     draw("fig-cuts");
   }
 
   function chooseRound() {
-    chosen.at = Number(byId("round-choice").value);
-    const round = report.runs[chosen.run].timeline[chosen.at][0];
+    choice.at = Number(byId("round-choice").value);
+    const round = report.runs[choice.run].timeline[choice.at][0];
     byId("round-shown").textContent = `round ${round}`;
     byId("round-choice").setAttribute("aria-valuetext", `round ${round}`);
     draw("fig-timeline");
@@ -219,23 +220,23 @@
   }
 
   function pick() {
-    shown.clear();
-    document.querySelectorAll("#picker input").forEach((box) => box.checked && shown.add(Number(box.value)));
-    byId("nothing").hidden = shown.size > 0;
-    document.querySelectorAll("[data-series]").forEach((part) => { part.hidden = !shown.has(Number(part.dataset.series)); });
-    drawn.forEach((_, id) => id in EXPLORED || draw(id));
+    visible.clear();
+    document.querySelectorAll("#picker input").forEach((box) => box.checked && visible.add(Number(box.value)));
+    byId("nothing").hidden = visible.size > 0;
+    document.querySelectorAll("[data-series]").forEach((part) => { part.hidden = !visible.has(Number(part.dataset.series)); });
+    makers.forEach((_, id) => id in EXPLORED || draw(id));
     if (byId("run-choice")) chooseRun();
   }
 
   function start() {
     for (const [id, figure] of Object.entries(report.figures)) {
       const select = byId(`${id}-choice`);
-      drawn.set(id, () => (Array.isArray(figure) ? figure[select ? Number(select.value) : 0] : figure));
+      makers.set(id, () => (Array.isArray(figure) ? figure[select ? Number(select.value) : 0] : figure));
       if (select) select.addEventListener("change", () => draw(id));
     }
     document.querySelectorAll("#picker input").forEach((box) => box.addEventListener("change", pick));
     if (byId("run-choice")) {
-      for (const [id, make] of Object.entries(EXPLORED)) drawn.set(id, make);
+      for (const [id, make] of Object.entries(EXPLORED)) makers.set(id, make);
       byId("run-choice").addEventListener("change", chooseRun);
       byId("round-choice").addEventListener("input", chooseRound);
       byId("map-cuts").addEventListener("change", () => draw("fig-map"));
@@ -244,7 +245,7 @@
     narrow.addEventListener("change", drawAll);
     addEventListener("beforeprint", () => print(true));
     addEventListener("afterprint", () => print(false));
-    pick(); // what the browser remembered of the boxes counts
+    pick(); // the browser may remember which boxes were ticked
     document.body.dataset.ready = "yes";
   }
 
@@ -255,7 +256,7 @@
     if (!begins) resize();
   }
 
-  const resize = () => drawn.forEach((_, id) => { const place = byId(id); if (place && place.offsetParent && place.data) Plotly.Plots.resize(place); });
+  const resize = () => makers.forEach((_, id) => { const place = byId(id); if (place && place.offsetParent && place.data) Plotly.Plots.resize(place); });
 
   start();
 })();

@@ -1,14 +1,18 @@
-"""How series are told apart, one home for pictures and page: Matplotlib's and Plotly's names side by side."""
+"""How series and parts are told apart, one home for print and page: Matplotlib's and Plotly's names side by side."""
 
-__all__ = ["COLOURS", "Look", "look_of", "shade_of"]
+__all__ = ["COLOURS", "PART_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-#: Okabe and Ito's without black and yellow, each of which vanishes on one background; then a grey
+Linestyle = str | tuple[float, tuple[float, ...]]
+
+#: Okabe and Ito's colours without black and yellow, each of which vanishes on one background, and a grey
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8F98")
+#: for the phases of a round on the page: Tol's light scheme, distinct from the colours of series
+PART_COLOURS = ("#77AADD", "#EEDD88", "#44BB99", "#EE8866")
 #: (Plotly's, Matplotlib's)
-_DASHES: tuple[tuple[str, Any], ...] = (
+_DASHES: tuple[tuple[str, Linestyle], ...] = (
     ("solid", "-"),
     ("dash", (0, (5, 1.5))),
     ("dot", (0, (1.2, 1.2))),
@@ -28,22 +32,29 @@ _SYMBOLS = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Line and marker of a series."""
+    """Label, line and marker of a series, the same in every figure."""
 
+    index: int  #: of the series in its report
+    label: str
     colour: str
-    dash: str  #: as Plotly calls it
-    symbol: str  #: as Plotly calls it
-    linestyle: Any  #: the same dash for Matplotlib
+    dash: str  #: Plotly's name
+    symbol: str  #: Plotly's name
+    linestyle: Linestyle  #: the same dash for Matplotlib
     marker: str  #: the same symbol for Matplotlib
 
 
-def look_of(index: int) -> Look:
-    """How the series of this index looks wherever it is shown."""
+def look_of(index: int, label: str = "") -> Look:
+    """Look of the series with this index; the first 35 differ."""
     dash, linestyle = _DASHES[index % len(_DASHES)]
     symbol, marker = _SYMBOLS[index % len(_SYMBOLS)]
-    return Look(COLOURS[index % len(COLOURS)], dash, symbol, linestyle, marker)
+    return Look(index, label, COLOURS[index % len(COLOURS)], dash, symbol, linestyle, marker)
+
+
+def looks_of(labels: Iterable[str]) -> tuple[Look, ...]:
+    """Looks of several series, in their order."""
+    return tuple(look_of(index, label) for index, label in enumerate(labels))
 
 
 def shade_of(series: int) -> float:
-    """How opaque the bands of so many series are: many on top of each other would hide the lines."""
+    """Opacity of the bands of so many series: many opaque bands would hide the lines."""
     return 0.17 * min(1.0, 3 / series)

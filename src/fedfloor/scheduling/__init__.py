@@ -1,1 +1,1 @@
-"""Who trains now and with what: `RoundState` -> `Decision`."""
+"""Which floors train in a round and with which resources: `RoundState` -> `Decision`."""

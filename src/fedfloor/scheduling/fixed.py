@@ -1,4 +1,4 @@
-"""What the baselines share: floors chosen without looking at their means, channels by least total delay."""
+"""Shared by the baselines: delays under the fixed allocation, and the channels with the least total delay."""
 
 __all__ = ["fixed_delays", "on_best_channels"]
 
@@ -21,13 +21,13 @@ def fixed_delays(state: RoundState) -> Floats:
     return np.minimum(links.download + links.upload + training[:, None], _NEVER)
 
 
-def on_best_channels(state: RoundState, picked: Ints, *, within: float = np.inf) -> Decision:
-    """The picked floors (at most J) on the channels with the least total delay under the fixed allocation.
+def on_best_channels(state: RoundState, floors: Ints, *, within: float = np.inf) -> Decision:
+    """Put floors (at most J) on the channels with the least total delay under the fixed allocation.
 
-    `within` [s] forbids links slower than that, as far as the floors can do without them.
+    Links slower than `within` [s] are used only where nothing else is left.
     """
     delay = fixed_delays(state)
-    rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER)[picked])
+    rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER)[floors])
     channel = np.full(state.plant.gateways.count, IDLE)
-    channel[picked[rows]] = columns
+    channel[floors[rows]] = columns
     return Decision(channel=channel)

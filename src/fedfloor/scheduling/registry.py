@@ -14,25 +14,21 @@ __all__ = [
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
 from fedfloor.errors import PolicyError, advice_for
 from fedfloor.references import find_reference, where_raised
+from fedfloor.scheduling import policies
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import PolicyKind, kind_of
 
-#: policies of this package, imported when asked for
+#: policies of this package: the name is that of the module, the class is the first of its public names
 _BUILT_IN = MappingProxyType(
-    {
-        "ddsra": "fedfloor.scheduling.policies.ddsra:Ddsra",
-        "random": "fedfloor.scheduling.policies.random:RandomScheduler",
-        "round_robin": "fedfloor.scheduling.policies.round_robin:RoundRobinScheduler",
-        "loss_driven": "fedfloor.scheduling.policies.loss_driven:LossDriven",
-        "delay_driven": "fedfloor.scheduling.policies.delay_driven:DelayDriven",
-        "participation": "fedfloor.scheduling.policies.participation_rate:ParticipationRate",
-    }
+    {module.name: f"{policies.__name__}.{module.name}" for module in iter_modules(policies.__path__)}
 )
 _GROUP = "fedfloor.policies"
 
@@ -47,56 +43,56 @@ class PolicySpec:
     settings: tuple[tuple[str, Setting], ...] = ()
 
     def __str__(self) -> str:
-        given = ",".join(f"{key}={_shown(value)}" for key, value in self.settings)
-        return f"{self.name}:{given}" if given else self.name
+        settings = ",".join(f"{key}={_text(value)}" for key, value in self.settings)
+        return f"{self.name}:{settings}" if settings else self.name
 
     @property
     def slug(self) -> str:
-        """Name for folders: `ddsra-v1000-exact`."""
-        words = [f"{key}{_shown(value)}" if not isinstance(value, str) else value for key, value in self.settings]
+        """Name of the policy in folder names: `ddsra-v1000-exact`."""
+        words = [f"{key}{_text(value)}" if not isinstance(value, str) else value for key, value in self.settings]
         return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([self.name.replace(":", "."), *words]))
 
 
 def parse_policy(text: str) -> PolicySpec:
-    """`NAME[:key=value,...]`, where NAME may itself be `package.module:Class`."""
+    """Parse `NAME[:key=value,...]`, where NAME may itself be `package.module:Class`."""
     head, _, rest = text.partition(":")
     attribute, _, more = rest.partition(":")
-    if head not in _known() and attribute and "=" not in attribute:
+    if head not in _references() and attribute and "=" not in attribute:
         head, rest = f"{head}:{attribute}", more
     settings: list[tuple[str, Setting]] = []
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals or not key.strip() or not value.strip():
-            raise PolicyError(f"policy '{text}': settings are key=value with commas between, got '{part}'")
+            raise PolicyError(f"policy '{text}': settings are key=value pairs separated by commas, got '{part}'")
         if key.strip() in dict(settings):
-            raise PolicyError(f"policy '{text}': '{key.strip()}' is given twice. Leave one out")
+            raise PolicyError(f"policy '{text}': '{key.strip()}' is given twice. Remove one of the two")
         settings.append((key.strip(), _value(value.strip())))
     return PolicySpec(head, tuple(settings))
 
 
 def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
-    """The policy, and its spec with every setting filled in."""
+    """Create a policy; returns its spec with every setting filled in, and the policy."""
     kind = _load(spec.name)
-    known = {entry.name: entry for entry in fields(kind)} if is_dataclass(kind) else {}
+    entries = {entry.name: entry for entry in fields(kind)} if is_dataclass(kind) else {}
     for key, _ in spec.settings:
-        if is_dataclass(kind) and key not in known:
-            advice = advice_for(key, known) if known else "It has no settings."
+        if is_dataclass(kind) and key not in entries:
+            advice = advice_for(key, entries) if entries else "The policy has no settings."
             raise PolicyError(f"policy '{spec}': unknown setting '{key}'. {advice}")
     try:
         policy = kind(**dict(spec.settings))
     except (TypeError, ValueError) as error:
         raise PolicyError(f"policy '{spec}': {error}") from None
-    except (Exception, SystemExit) as error:  # the class is the user's and may do anything
-        raise PolicyError(f"policy '{spec}': making it failed: {where_raised(error)}") from error
+    except (Exception, SystemExit) as error:  # the user's class may raise anything
+        raise PolicyError(f"policy '{spec}': creating it failed: {where_raised(error)}") from error
     if not callable(getattr(policy, "schedule", None)):
         raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
-    return PolicySpec(spec.name, _filled(spec, known.values(), policy)), policy
+    return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy)), policy
 
 
 def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> PolicySpec:
-    """The policy with V where it takes one and none is given, and with the named solver.
+    """Fill in V if the policy takes V and the spec does not give it; set the solver if one is named.
 
-    Raises a `PolicyError` if a solver is named and the policy has none, or names one itself.
+    Raises a `PolicyError` if a solver is named and the policy has none.
     """
     kind, settings = kind_of(_load(spec.name)), dict(spec.settings)
     if kind.tradeoff_setting is not None:
@@ -109,19 +105,19 @@ def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> P
 
 
 def tradeoff_of_spec(spec: PolicySpec) -> float | None:
-    """V of a policy of this package as its name gives it; None without one, and for policies of others."""
-    value = _setting(spec, _known_kind(spec).tradeoff_setting)
+    """V as the spec of a built-in policy gives it; None if it gives none, and for every other policy."""
+    value = _setting(spec, _built_in_kind(spec).tradeoff_setting)
     return float(value) if isinstance(value, int | float) else None
 
 
 def solver_of(spec: PolicySpec) -> str | None:
-    """Solver of a policy of this package as its name gives it; None without one, and for policies of others."""
-    value = _setting(spec, _known_kind(spec).solver_setting)
+    """Solver as the spec of a built-in policy gives it; None if it gives none, and for every other policy."""
+    value = _setting(spec, _built_in_kind(spec).solver_setting)
     return value if isinstance(value, str) else None
 
 
-def _known_kind(spec: PolicySpec) -> PolicyKind:
-    """What the class tells; code that only a log names is not loaded for it."""
+def _built_in_kind(spec: PolicySpec) -> PolicyKind:
+    """Traits of a built-in policy; others get the defaults, because reading a log must not import the code it names."""
     return kind_of(_load(spec.name)) if spec.name in _BUILT_IN else PolicyKind()
 
 
@@ -130,22 +126,22 @@ def _setting(spec: PolicySpec, key: str | None) -> Setting | None:
 
 
 def short_name(spec: PolicySpec) -> str:
-    """A policy with the settings that are not its defaults."""
+    """Name of a policy with only those settings that differ from its defaults."""
     kind = _load(spec.name)
-    usual = {entry.name: entry.default for entry in fields(kind)} if is_dataclass(kind) else {}
-    return str(PolicySpec(spec.name, tuple(pair for pair in spec.settings if usual.get(pair[0]) != pair[1])))
+    defaults = {entry.name: entry.default for entry in fields(kind)} if is_dataclass(kind) else {}
+    return str(PolicySpec(spec.name, tuple(pair for pair in spec.settings if defaults.get(pair[0]) != pair[1])))
 
 
-def _filled(spec: PolicySpec, entries: Iterable[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
-    """Every setting that can be written down, given or not."""
-    found = tuple((entry.name, getattr(policy, entry.name)) for entry in entries if entry.init)
-    return tuple((key, value) for key, value in found if isinstance(value, Setting)) or spec.settings
+def _all_settings(spec: PolicySpec, entries: Iterable[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
+    """All settings that can be written as text, whether the spec gives them or not."""
+    values = tuple((entry.name, getattr(policy, entry.name)) for entry in entries if entry.init)
+    return tuple((key, value) for key, value in values if isinstance(value, Setting)) or spec.settings
 
 
 def policy_summaries() -> Mapping[str, str]:
-    """Every policy that can be named, with one line each."""
+    """Name of every available policy -> its description in one line."""
     summaries = {}
-    for name in _known():
+    for name in _references():
         try:
             summaries[name] = (_load(name).__doc__ or "no description").strip().splitlines()[0]
         except PolicyError as error:
@@ -153,21 +149,25 @@ def policy_summaries() -> Mapping[str, str]:
     return summaries
 
 
-def _known() -> dict[str, str]:
+def _references() -> dict[str, str]:
+    """Name of every available policy -> `package.module:Class`."""
     installed = {entry.name: entry.value for entry in entry_points(group=_GROUP)}
     return {**installed, **_BUILT_IN}
 
 
 def _load(name: str) -> type[Any]:
-    known = _known()
-    if name not in known and ":" not in name:
-        raise PolicyError(f"policy '{name}': unknown. {advice_for(name, known)}")
-    found = find_reference(known.get(name, name), f"policy '{name}'", PolicyError)
-    if not isinstance(found, type):
-        raise PolicyError(
-            f"policy '{name}': is a {type(found).__name__}, not a class. Name a class with schedule(state)"
-        )
-    return found
+    references = _references()
+    if name not in references and ":" not in name:
+        raise PolicyError(f"policy '{name}': unknown. {advice_for(name, references)}")
+    if name in _BUILT_IN:
+        module = import_module(_BUILT_IN[name])
+        built_in: type[Any] = getattr(module, module.__all__[0])
+        return built_in
+    policy_class = find_reference(references.get(name, name), f"policy '{name}'", PolicyError)
+    if not isinstance(policy_class, type):
+        problem = f"is a {type(policy_class).__name__}, not a class"
+        raise PolicyError(f"policy '{name}': {problem}. Name a class with schedule(state)")
+    return policy_class
 
 
 def _value(text: str) -> Setting:
@@ -181,8 +181,8 @@ def _value(text: str) -> Setting:
     return text
 
 
-def _shown(value: Setting) -> str:
-    """A setting as it is written; floats keep every digit, so that a log repeats its run."""
+def _text(value: Setting) -> str:
+    """Write a setting as text; floats keep every digit, so that a run can be repeated from its log."""
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,10 +15,10 @@ __all__ = [
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field, Strict, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, Strict, ValidationError, field_validator, model_validator
 
 from fedfloor.arrays import Floats
 from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
@@ -33,12 +33,12 @@ from fedfloor.weather.draws import Weather
 Amount = Annotated[float, Strict(), Field(ge=0, le=1e30), AfterValidator(abs)]  # -0.0 is 0.0
 Amounts = Annotated[tuple[Amount, ...], Field(min_length=1)]
 
-#: stands for what has no limit, which JSON cannot say
-_ENDLESS = 1e30
+#: stands for infinity, which JSON cannot express
+_UNLIMITED = 1e30
 
 
 class SnapshotRadio(Section):
-    """Radio band."""
+    """Radio band between base station and gateways."""
 
     uplink_bandwidth_hz: PositiveReal
     downlink_bandwidth_hz: PositiveReal
@@ -47,7 +47,7 @@ class SnapshotRadio(Section):
 
 
 class SnapshotLayer(Section):
-    """One layer."""
+    """One layer of the network."""
 
     name: str
     flops_per_sample: Amount  #: forward and backward
@@ -56,7 +56,7 @@ class SnapshotLayer(Section):
 
 
 class SnapshotDevice(Section):
-    """One device."""
+    """One device of a floor."""
 
     name: Annotated[str, Field(min_length=1)]
     batch: Int1
@@ -80,7 +80,7 @@ class SnapshotGateway(Section):
     max_power_w: PositiveReal
     queue: Amount
     last_loss: Amount | None = None
-    target_rate: Annotated[float, Strict(), Field(ge=0, le=1)] | None = None  #: uniform if not given
+    target_rate: Annotated[float, Strict(), Field(ge=0, le=1)] | None = None  #: None: the uniform rate
     uplink_gain: Amounts
     downlink_gain: Amounts
     uplink_interference_w: Amounts
@@ -90,7 +90,7 @@ class SnapshotGateway(Section):
     @field_validator("uplink_gain", "downlink_gain")
     @classmethod
     def _gains_are_ratios(cls, gains: tuple[float, ...]) -> tuple[float, ...]:
-        if max(gains) > 10.0:  # fading lifts a link without path loss above 1, but hardly so far
+        if max(gains) > 10.0:  # fading can lift a link without path loss above 1, but hardly above 10
             raise finding(f"a gain is a power ratio <= 10, not dB, got {max(gains):g}")
         return gains
 
@@ -103,7 +103,7 @@ class SnapshotGateway(Section):
 
 
 class Snapshot(Section):
-    """Everything one decision rests on."""
+    """Everything that one decision depends on."""
 
     tradeoff_v: Amount
     local_iterations: Int1
@@ -129,27 +129,25 @@ class Snapshot(Section):
                 problem = f"is below {gateway.name}'s min_frequency_hz / max_frequency_hz, got {share:g}"
                 raise finding(problem, below="baseline.frequency_share")
         channels = len(self.gateways[0].uplink_gain)
-        seen: set[str] = set()
+        names: set[tuple[str, str]] = set()  # (kind, name)
         for m, gateway in enumerate(self.gateways):
             for key in ("uplink_gain", "downlink_gain", "uplink_interference_w", "downlink_interference_w"):
                 length = len(getattr(gateway, key))
                 if length != channels:
-                    problem = (
-                        f"has {length} channels, gateways[0].uplink_gain has {channels}. Give one value per channel"
-                    )
-                    raise finding(problem, below=f"gateways[{m}].{key}")
-            names = [(f"gateways[{m}].name", gateway.name)]
-            names += [(f"gateways[{m}].devices[{n}].name", device.name) for n, device in enumerate(gateway.devices)]
-            for path, name in names:
-                kind = "device:" if "devices" in path else "gateway:"
-                if kind + name in seen:
+                    problem = f"has {length} channels, gateways[0].uplink_gain has {channels}"
+                    raise finding(f"{problem}. Give one value per channel", below=f"gateways[{m}].{key}")
+            entries = [(f"gateways[{m}].name", "gateway", gateway.name)]
+            for n, device in enumerate(gateway.devices):
+                entries.append((f"gateways[{m}].devices[{n}].name", "device", device.name))
+            for path, kind, name in entries:
+                if (kind, name) in names:
                     raise finding(f"duplicate name, got '{name}' twice. Rename one of them", below=path)
-                seen.add(kind + name)
+                names.add((kind, name))
         return self
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """A snapshot from its file."""
+    """Read a snapshot from its file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -159,22 +157,23 @@ def read_snapshot(path: Path) -> Snapshot:
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}. Give a snapshot or a run folder") from None
     try:
-        raw = json.loads(text, object_pairs_hook=_once_each)
+        raw = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"{path}: not valid JSON: {error}. Mend that place") from None
+        raise SnapshotError(f"{path}: not valid JSON: {error}. Correct the file there") from None
     return parse_snapshot(raw, str(path))
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Build a JSON object from its entries, and refuse a key that occurs twice."""
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-        raise ValueError(f"key '{twice}' is given twice")
+        duplicate = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise ValueError(f"key '{duplicate}' is given twice")
     return entries
 
 
-def parse_snapshot(raw: Any, label: str) -> Snapshot:
-    """A snapshot from plain data; `label` names it in messages."""
+def parse_snapshot(raw: object, label: str) -> Snapshot:
+    """Check plain data and make a snapshot of it; `label` names it in messages."""
     try:
         return Snapshot.model_validate(raw)
     except ValidationError as error:
@@ -184,7 +183,7 @@ def parse_snapshot(raw: Any, label: str) -> Snapshot:
 
 
 def state_of(snapshot: Snapshot) -> RoundState:
-    """The round that a snapshot describes."""
+    """State of the round that a snapshot describes."""
     gateways = snapshot.gateways
     devices = [device for gateway in gateways for device in gateway.devices]
 
@@ -250,11 +249,11 @@ def state_of(snapshot: Snapshot) -> RoundState:
     )
 
 
-def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, Any]:
-    """A round as plain data that `read_snapshot` takes; what has no limit gets a very large one."""
+def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, object]:
+    """Write a round as plain data that `parse_snapshot` accepts; infinite budgets become very large numbers."""
     plant, weather, work = state.plant, state.weather, state.plant.workload
-    below = (work.flop_below, work.fixed_bytes_below, work.sample_bytes_below)
-    flop, fixed, sample = (np.diff(sums) for sums in below)
+    sums = (work.flop_below, work.fixed_bytes_below, work.sample_bytes_below)
+    flop, fixed, sample = (np.diff(column) for column in sums)
     return {
         "tradeoff_v": tradeoff_v,
         "local_iterations": work.local_iterations,
@@ -285,8 +284,8 @@ def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, Any]:
                 "switched_capacitance": plant.gateways.switched_capacitance[m],
                 "min_frequency_hz": plant.gateways.min_frequency[m],
                 "max_frequency_hz": plant.gateways.max_frequency[m],
-                "memory_bytes": min(plant.gateways.memory_bytes[m], _ENDLESS),
-                "energy_j": min(weather.gateway_energy[m], _ENDLESS),
+                "memory_bytes": min(plant.gateways.memory_bytes[m], _UNLIMITED),
+                "energy_j": min(weather.gateway_energy[m], _UNLIMITED),
                 "max_power_w": plant.gateways.max_power[m],
                 "queue": state.queue[m],
                 "last_loss": None if math.isnan(state.last_loss[m]) else state.last_loss[m],
@@ -302,7 +301,7 @@ def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, Any]:
     }
 
 
-def _device(state: RoundState, n: int) -> dict[str, Any]:
+def _device(state: RoundState, n: int) -> dict[str, object]:
     devices = state.plant.devices
     return {
         "name": devices.names[n],
@@ -310,6 +309,6 @@ def _device(state: RoundState, n: int) -> dict[str, Any]:
         "flops_per_cycle": devices.flops_per_cycle[n],
         "switched_capacitance": devices.switched_capacitance[n],
         "frequency_hz": devices.frequency[n],
-        "memory_bytes": min(devices.memory_bytes[n], _ENDLESS),
-        "energy_j": min(state.weather.device_energy[n], _ENDLESS),
+        "memory_bytes": min(devices.memory_bytes[n], _UNLIMITED),
+        "energy_j": min(state.weather.device_energy[n], _UNLIMITED),
     }

@@ -1,4 +1,4 @@
-"""What a scheduler sees and what it answers: `RoundState` -> `Decision`."""
+"""Input and output of a scheduler: `RoundState` -> `Decision`."""
 
 __all__ = ["IDLE", "Allocation", "Decision", "RoundState", "Scheduler", "fixed_allocation"]
 
@@ -18,15 +18,15 @@ IDLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundState:
-    """Everything a decision may rest on; what lasts between rounds is here, so any round replays from its log."""
+    """Everything a decision may depend on, also from earlier rounds, so that any round can be replayed from its log."""
 
     index: int  #: t, counted from 0
     seed: int
-    plant: PlantArrays  #: what no round changes
-    weather: Weather  #: what this round brings
+    plant: PlantArrays  #: the same in every round
+    weather: Weather  #: of this round
     queue: Floats  #: (M,) [1] Q_m(t)
     target_rate: Floats  #: (M,) [1] Gamma_m
-    last_loss: Floats  #: (M,) [1] training loss when the floor last took part; nan before
+    last_loss: Floats  #: (M,) [1] training loss when the floor last took part; nan if it never did
     baseline: Baseline  #: fixed allocation of the policies that do not allocate
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class RoundState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """How the floors that take part do so."""
+    """Resources of the floors that take part."""
 
     cut: Ints  #: (N,) [1] l_n(t)
     frequency: Floats  #: (N,) [Hz] f^G_{m,n}(t), of the gateway for this device
@@ -49,26 +49,26 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """Who takes part on which channel; no allocation given: the scenario's fixed one."""
+    """Which floors take part, and on which channels; without an allocation the scenario's fixed one applies."""
 
     channel: Ints  #: (M,) [1] j with I_{m,j}(t) = 1, or IDLE
     allocation: Allocation | None = None
 
     @property
     def selected(self) -> Bools:
-        """Which floors take part, (M,)."""
+        """Whether each floor takes part, (M,)."""
         return np.asarray(self.channel != IDLE)
 
 
 class Scheduler(Protocol):
-    """A policy: one small class, one pure method."""
+    """A policy: a small class with one pure method."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Decide one round. Reads `state`, changes nothing: same state, same decision."""
 
 
 def fixed_allocation(state: RoundState) -> Allocation:
-    """The baselines' allocation: one cut, a share of the frequency split equally, a share of the power."""
+    """Allocation of the baselines: one cut, a share of the frequency split equally, a share of the power."""
     gateways, devices = state.plant.gateways, state.plant.devices
     per_device = state.baseline.frequency_share * gateways.max_frequency / devices.on_floor(gateways.count)  # (M,)
     return Allocation(

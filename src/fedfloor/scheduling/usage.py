@@ -1,6 +1,6 @@
-"""What a decision amounts to: times, energies and memory of every floor, and which limits they break."""
+"""Usage of a decision: times, energies and memory of every floor, and which limits they exceed."""
 
-__all__ = ["FloorUsage", "LinkTimes", "TrainingUsage", "link_times", "training_usage", "usage_of"]
+__all__ = ["FloorUsage", "LinkTimes", "TrainingUsage", "download_times", "link_times", "training_usage", "usage_of"]
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class LinkTimes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingUsage:
-    """What training asks of devices and gateways."""
+    """Time, energy and memory that training needs."""
 
     time: Floats  #: (M,) [s] Eq. (1)
     gateway_energy: Floats  #: (M,) [J] Eq. (3)
@@ -33,7 +33,7 @@ class TrainingUsage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FloorUsage:
-    """What a round asks of every floor on its channel; 0 for floors without one."""
+    """Time, energy and memory that a round needs on every floor; 0 for floors without a channel."""
 
     download: Floats  #: (M,) [s] Eq. (6)
     training: Floats  #: (M,) [s] Eq. (1)
@@ -42,29 +42,35 @@ class FloorUsage:
     gateway_bytes: Floats  #: (M,) [byte] Eq. (5)
     device_energy: Floats  #: (N,) [J] Eq. (2)
     device_bytes: Floats  #: (N,) [byte] Eq. (4)
-    short_of_energy: Bools  #: (M,) C9 or C10 is broken
-    short_of_memory: Bools  #: (M,) C7 or C8 is broken
+    short_of_energy: Bools  #: (M,) C9 or C10 is violated
+    short_of_memory: Bools  #: (M,) C7 or C8 is violated
 
     @property
     def delay(self) -> Floats:
-        """Delay of every floor [s], (M,), inner sum of Eq. (10)."""
+        """Delay of every floor, (M,) [s], inner sum of Eq. (10)."""
         return self.download + self.training + self.upload
 
 
+def download_times(state: RoundState) -> Floats:
+    """Download time on every link, (M, J) [s], Eq. (6)."""
+    band, weather = state.plant.band, state.weather
+    return transmit_time(
+        state.plant.workload.model_bits,
+        band.base_station_power,
+        weather.downlink_gain,
+        weather.downlink_interference,
+        bandwidth=band.downlink_bandwidth,
+        noise_density=band.noise_density,
+    )
+
+
 def link_times(state: RoundState, power: Floats) -> LinkTimes:
-    """Transfer times on every link if gateways send with power (M,)."""
-    band, weather, size = state.plant.band, state.weather, state.plant.workload.model_bits
+    """Transfer times on every link if gateways send with power (M,) [W], Eq. (6) and (7)."""
+    band, weather = state.plant.band, state.weather
     return LinkTimes(
-        download=transmit_time(
-            size,
-            band.base_station_power,
-            weather.downlink_gain,
-            weather.downlink_interference,
-            bandwidth=band.downlink_bandwidth,
-            noise_density=band.noise_density,
-        ),
+        download=download_times(state),
         upload=transmit_time(
-            size,
+            state.plant.workload.model_bits,
             power[:, None],
             weather.uplink_gain,
             weather.uplink_interference,
@@ -75,7 +81,7 @@ def link_times(state: RoundState, power: Floats) -> LinkTimes:
 
 
 def training_usage(state: RoundState, cut: Ints, frequency: Floats) -> TrainingUsage:
-    """What training asks for with cuts (N,) and gateway frequencies (N,) [Hz]."""
+    """Time, energy and memory of training with cuts (N,) and gateway frequencies (N,) [Hz]."""
     gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
     floor, split = devices.floor, split_costs(state.plant.workload, cut, devices.batch)
     phi, capacitance = gateways.flops_per_cycle[floor], gateways.switched_capacitance[floor]
@@ -94,21 +100,21 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats) -> TrainingU
 
 
 def usage_of(state: RoundState, channel: Ints, allocation: Allocation) -> FloorUsage:
-    """What a round with channels (M,) and an allocation asks of every floor."""
+    """Time, energy and memory of a round with channels (M,) and an allocation, for every floor."""
     plant, weather, served = state.plant, state.weather, channel != IDLE
     links = link_times(state, allocation.power)
     at = (np.arange(channel.size), np.where(served, channel, 0))
     download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
     training = training_usage(state, allocation.cut, allocation.frequency)
-    heard = served & np.isfinite(upload)
-    on_air = upload_energy(allocation.power, np.where(heard, upload, 0.0))  # nobody sends into a dead link for ever
-    gateway_energy = np.where(served, training.gateway_energy + on_air, 0.0)
+    alive = served & np.isfinite(upload)
+    sending_energy = upload_energy(allocation.power, np.where(alive, upload, 0.0))  # nobody sends into a dead link
+    gateway_energy = np.where(served, training.gateway_energy + sending_energy, 0.0)
     busy = served[plant.devices.floor]
     device_energy = np.where(busy, training.device_energy, 0.0)
     device_bytes = np.where(busy, training.device_bytes, 0.0)
     gateway_bytes = np.where(served, training.gateway_bytes, 0.0)
-    short = exceeds(device_energy, weather.device_energy)
-    full = exceeds(device_bytes, plant.devices.memory_bytes)
+    lacks_energy = exceeds(device_energy, weather.device_energy)
+    lacks_memory = exceeds(device_bytes, plant.devices.memory_bytes)
     return FloorUsage(
         download=download,
         training=np.where(served, training.time, 0.0),
@@ -117,11 +123,11 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation) -> FloorU
         gateway_bytes=gateway_bytes,
         device_energy=device_energy,
         device_bytes=device_bytes,
-        short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(short, state),
-        short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(full, state),
+        short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(lacks_energy, state),
+        short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(lacks_memory, state),
     )
 
 
-def _any_device(broken: Bools, state: RoundState) -> Bools:
-    """Floors with at least one such device, (N,) -> (M,)."""
-    return floor_sum(broken.astype(float), state.plant.devices.floor, state.plant.gateways.count) > 0
+def _any_device(devices: Bools, state: RoundState) -> Bools:
+    """Whether a floor has at least one of these devices, (N,) -> (M,)."""
+    return floor_sum(devices.astype(float), state.plant.devices.floor, state.plant.gateways.count) > 0

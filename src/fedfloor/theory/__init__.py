@@ -1,1 +1,1 @@
-"""What the paper proves, as functions with plain inputs and plain outputs."""
+"""The paper's theorems and participation rates, as functions with plain inputs and plain outputs."""

@@ -1,4 +1,4 @@
-"""Statements of the theorems, each beside what a run measured."""
+"""Statements of the theorems, each beside the value that a run measured."""
 
 __all__ = ["Bound", "Convergence", "delay_bounds", "divergence_statement", "loss_statement", "stationarity_statement"]
 
@@ -15,20 +15,20 @@ from fedfloor.theory.theorems import RATES_MET, mean_weights, nonconvex_gap, par
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One statement of a theorem, and what the run measured."""
+    """One statement of a theorem, with the value that the run measured."""
 
     theorem: str
     what: str
     measured: float | None
-    bound: float | None  #: None where there is no bound; the note says why
+    bound: float | None  #: None if there is no bound; the note says why
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Convergence:
-    """What Theorem 4 rests on."""
+    """Inputs of Theorem 4 from a run."""
 
-    statistics: GradientStatistics  #: with the largest gradients seen in place of those of every step
+    statistics: GradientStatistics  #: with the largest measured gradients in place of those of every step
     batch: Floats  #: (N,) [1] D~_n
     floor: Ints  #: (N,) floor of every device
     first_loss: float  #: F(W^0)
@@ -39,12 +39,13 @@ class Convergence:
 
 
 def divergence_statement(measured: Sequence[float], bound: Sequence[float]) -> Bound | None:
-    """Theorem 1: the measurement that comes nearest to its bound; None without a measurement."""
+    """Theorem 1: the measurement nearest to its bound; None without measurements."""
     if not measured:
         return None
     pairs = list(zip(measured, bound, strict=True))
+    violations = sum(distance > limit for distance, limit in pairs)
     distance, limit = max(pairs, key=lambda pair: pair[0] / pair[1])
-    note = f"nearest of {len(pairs)}; exceeded {sum(one > other for one, other in pairs)} times"
+    note = f"nearest to its bound of {len(pairs)} measurements; {violations} exceed their bounds"
     return Bound("Theorem 1", "a floor's distance from full-gradient steps", distance, limit, note)
 
 
@@ -60,11 +61,11 @@ def delay_bounds(
 ) -> tuple[Bound, ...]:
     """Theorem 2 for a run with rates (M,) and V: the delay above the best possible, and the worst shortfall.
 
-    mean_delay [s] is that of the run, least_delay [s] the mean over its rounds of the fastest floor's delay; failed
-    says whether any floor failed.
+    mean_delay [s] is the mean delay of the run; least_delay [s] is the mean over its rounds of the fastest floor's
+    delay; failed says whether any floor failed.
     """
     if failed:
-        note = "no bound: it speaks of policies whose floors never fail"
+        note = "no bound: the theorem covers only policies whose floors never fail"
         return (Bound("Theorem 2", "mean delay [s]", mean_delay, None, note),)
     if shortfall > RATES_MET:
         note = "no bound: this run did not meet its rates, so the best delay is unknown"
@@ -72,10 +73,10 @@ def delay_bounds(
     gap = participation_gap(rates, tradeoff, rounds, best_delay=mean_delay, least_delay=least_delay)
     excess = utility_gap(rates, tradeoff)
     vacuous = gap >= float(rates.max())
-    useless = f"no bound: that of so few rounds, {gap:.3g}, exceeds every rate and says nothing"
+    reason = f"no bound: after {rounds} rounds it is {gap:.3g}, more than any shortfall can be"
     return (
         Bound("Theorem 2", "mean delay above the best possible [s]", None, excess if math.isfinite(excess) else None),
-        Bound("Theorem 2", "worst shortfall", shortfall, None if vacuous else gap, useless if vacuous else ""),
+        Bound("Theorem 2", "worst shortfall", shortfall, None if vacuous else gap, reason if vacuous else ""),
     )
 
 
@@ -94,13 +95,14 @@ def stationarity_statement(rates: Floats, rounds: int, convergence: Convergence)
     )
     losses = f"{convergence.first_loss:.3f} -> {convergence.last_loss:.3f}"
     note = (
-        f"the noise of batches is left out; loss on all devices' data {losses}; measured when rates were last estimated"
+        f"the bound leaves out batch noise; loss on the data of all devices {losses}; "
+        "measured when the rates were last estimated"
     )
     what = "mean squared gradient of the loss"
     return Bound("Theorem 4", what, convergence.gradient_square, bound if math.isfinite(bound) else None, note)
 
 
 def loss_statement() -> Bound:
-    """Theorem 3, which no run can fill in; `theorems.convex_gap` takes the least loss where it is known."""
-    reason = "no bound: it speaks of convex losses and needs the least loss possible, which nobody knows here"
+    """Theorem 3, which needs a number that no run measures; with the least loss known, use `theorems.convex_gap`."""
+    reason = "no bound: the theorem holds for convex losses and needs the least possible loss, which is unknown here"
     return Bound("Theorem 3", "loss above the least possible", None, None, reason)

@@ -1,4 +1,4 @@
-"""How often each floor should take part: the divergence bound of Theorem 1 and the rates that follow from it."""
+"""Divergence bound of Theorem 1, and how often each floor should take part according to it."""
 
 __all__ = ["GradientStatistics", "compound_growth", "divergence_bound", "participation_rates", "uniform_rates"]
 
@@ -11,7 +11,7 @@ from fedfloor.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientStatistics:
-    """What is known of the devices' gradients, each array (N,); gradients are per unit of the weights."""
+    """Statistics of the devices' gradients, each array (N,); gradients are per unit of the weights."""
 
     sigma: Floats  #: root mean square distance of a sample's gradient from the device's, Assumption 1
     delta: Floats  #: distance of the device's gradient from the gradient on all data, Assumption 2
@@ -20,24 +20,24 @@ class GradientStatistics:
 
 
 def compound_growth(smoothness: Floats, *, learning_rate: float, iterations: int) -> Floats:
-    """((beta L + 1)^K - 1)/L, same shape: a unit error in every gradient moves K steps apart by at most this.
+    """((beta L + 1)^K - 1)/L, same shape: largest error after K steps if every gradient is off by one unit.
 
-    L = 0 gives its limit beta K; what no float can hold is inf.
+    L = 0 gives the limit beta K; an overflow gives inf.
     """
     step = np.asarray(learning_rate * smoothness, dtype=float)
     with np.errstate(over="ignore", invalid="ignore"):
-        grown = np.expm1(iterations * np.log1p(step))
-        ratio = np.divide(grown, step, out=np.full(step.shape, float(iterations)), where=step != 0.0)
-        return learning_rate * np.where(np.isposinf(grown), np.inf, ratio)
+        growth = np.expm1(iterations * np.log1p(step))
+        ratio = np.divide(growth, step, out=np.full(step.shape, float(iterations)), where=step != 0.0)
+        return learning_rate * np.where(np.isposinf(growth), np.inf, ratio)
 
 
 def divergence_bound(
     statistics: GradientStatistics, *, batch: Floats, floor: Ints, floors: int, learning_rate: float, iterations: int
 ) -> Floats:
-    """Phi_m (M,), Eq. (12): how far a floor's model can be from K full-gradient steps on all data, on average.
+    """Phi_m (M,), Eq. (12): bound on the mean distance of a floor's model from K full-gradient steps on all data.
 
     batch (N,) [1] is D~_n, floor (N,) the floor of a device in 0..M-1, floors M, learning_rate beta, iterations K.
-    A bound that overflows is inf, one with an unknown figure nan.
+    A bound that overflows is inf; a bound with an unknown statistic is nan.
     """
     # Paper note: the exponent is K, and sigma a root mean square; a mean norm does not give sigma/sqrt(D~).
     # Paper note: all K steps use one batch, so L_n has to hold for the loss on a batch, not only on all of D_n.
@@ -45,25 +45,25 @@ def divergence_bound(
     growth = compound_growth(statistics.smoothness, learning_rate=learning_rate, iterations=iterations)  # (N,)
     share = batch / np.bincount(floor, weights=batch, minlength=floors)[floor]  # (N,)
     with np.errstate(over="ignore"):
-        apart = np.multiply(error, growth, out=np.zeros(error.shape), where=error != 0.0)  # no error stays none
-        return np.bincount(floor, weights=share * apart, minlength=floors).astype(float)
+        distance = np.multiply(error, growth, out=np.zeros(error.shape), where=error != 0.0)  # 0 times inf is 0 here
+        return np.bincount(floor, weights=share * distance, minlength=floors).astype(float)
 
 
 def uniform_rates(floors: int, channels: int) -> Floats:
-    """The same rate for every floor, (M,): J/M, and not above 1."""
+    """The same rate for every floor, (M,): J/M, at most 1."""
     return np.full(floors, min(channels / floors, 1.0))
 
 
 def participation_rates(phi: Floats, channels: int) -> Floats:
     """Gamma_m (M,), Eq. (13), for divergence bounds (M,) and J channels.
 
-    A bound that is inf or unknown (nan) gives rate 0; if all are, every floor gets J/M. Bounds of 0 are taken as a
-    limit: their floors share the channels equally and the others get 0.
+    A bound that is inf or unknown (nan) gives rate 0; if all bounds are, every floor gets J/M. Bounds of 0 are treated
+    as a limit: their floors share the channels equally and the others get 0.
     """
     bound = np.where(np.isnan(phi), np.inf, phi)
     least = float(bound.min())
     if np.isinf(least):
         return uniform_rates(bound.size, channels)
-    # 1/Phi_m up to a factor, which keeps it from overflowing.
+    # 1/Phi_m up to a factor that prevents overflow.
     weight: Floats = least / bound if least > 0.0 else (bound == 0.0).astype(float)
     return np.minimum(weight * (channels / float(weight.sum())), 1.0)

@@ -1,4 +1,4 @@
-"""The trade-off of Theorem 2: mean delay and participation shortfall over V, with the bounds beside them."""
+"""Trade-off of Theorem 2: mean delay and participation shortfall over V, beside their bounds."""
 
 __all__ = ["Measured", "TradeoffPoint", "tradeoff_points"]
 
@@ -11,7 +11,7 @@ from fedfloor.theory.theorems import RATES_MET, participation_gap, utility_gap
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run with one V came to."""
+    """Mean delay and shortfall of a run with one V."""
 
     v: float
     mean_delay: float  #: [s]
@@ -20,20 +20,20 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class TradeoffPoint:
-    """One V, measured and bounded."""
+    """Measured values and bounds for one V."""
 
     v: float
-    mean_delay_s: float | None  #: [s] None: without end, as JSON writes it
+    mean_delay_s: float | None  #: [s] None stands for infinity, which JSON cannot express
     shortfall: float  #: largest gap between a floor's rate and its participation
     delay_bound_s: float | None  #: [s] best delay of a run that met its rates, plus H/V; None without such a run
     shortfall_bound: float | None  #: Theorem 2; None if it is vacuous or no run met its rates
 
 
 def tradeoff_points(runs: Sequence[Measured], rates: Floats, rounds: int, *, least_delay: float) -> list[TradeoffPoint]:
-    """The repaired bounds of Theorem 2 beside runs over V with the same rates (M,) and so many rounds.
+    """Corrected bounds of Theorem 2 beside runs over V, all with the same rates (M,) and number of rounds.
 
-    The best delay is unknown; the mean delay of the fastest run that met its rates takes its place. least_delay [s] is
-    the mean over rounds of the fastest floor's delay.
+    The best delay is unknown, so the mean delay of the fastest run that met its rates is used instead. least_delay [s]
+    is the mean over rounds of the fastest floor's delay.
     """
     best_delay = min((run.mean_delay for run in runs if run.shortfall <= RATES_MET), default=None)
     points = []

@@ -1,1 +1,1 @@
-"""What nobody decides: radio gains, interference and energy, drawn or recorded."""
+"""Conditions that no policy decides: radio gains, interference and energy, drawn or recorded."""

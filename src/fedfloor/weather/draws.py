@@ -1,7 +1,7 @@
-"""What no one decides: gains, interference and energy of every round, drawn from a seed or read from a record.
+"""Gains, interference and energy of every round, drawn from a seed or read from recorded traces.
 
-Each purpose has a random stream of its own, addressed by round: one seed gives the same weather to every policy, any
-round can be drawn again on its own, and replacing one kind of draw by a record leaves the others alone.
+Each purpose has a random stream of its own, addressed by round. One seed therefore gives every policy the same weather,
+any round can be drawn again on its own, and a trace that replaces one kind of draw leaves the others unchanged.
 """
 
 __all__ = ["Climate", "Purpose", "Weather", "climate_of", "energy_arrivals", "fading", "interference", "round_stream"]
@@ -21,7 +21,7 @@ from fedfloor.weather.traces import read_trace
 
 
 class Purpose(IntEnum):
-    """What a random stream is for; the numbers are part of every seed's meaning and never change."""
+    """What a random stream is for; the numbers never change, because they determine what a seed draws."""
 
     UPLINK_GAIN = 0
     DOWNLINK_GAIN = 1
@@ -47,7 +47,7 @@ class Weather:
 
 
 def round_stream(seed: int, purpose: int, index: int) -> np.random.Generator:
-    """Random numbers for one purpose in one round."""
+    """Random number generator for one purpose in one round."""
     # The leading 1 keeps these streams apart from those that draw the scenario's own numbers.
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, purpose, index)))
 
@@ -69,7 +69,7 @@ def energy_arrivals(most: Floats, rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Climate:
-    """What the weather of every round is drawn from, or the records that stand in for it."""
+    """Parameters from which the weather of every round is drawn, and the traces that replace some of the draws."""
 
     seed: int
     mean_gain: Floats  #: (M,) [1]
@@ -77,7 +77,7 @@ class Climate:
     downlink_deviation: Floats  #: (M, J) [W]
     most_gateway_energy: Floats  #: (M,) [J] inf without limits
     most_device_energy: Floats  #: (N,) [J] inf without limits
-    traces: Mapping[str, Floats]  #: recorded (T, ...) by kind of draw
+    traces: Mapping[str, Floats]  #: kind of draw -> recorded values (T, ...)
 
     def weather(self, index: int) -> Weather:
         """The weather of one round, counted from 0."""
@@ -103,15 +103,15 @@ class Climate:
     def _recorded(self, kind: str, index: int) -> Floats:
         trace = self.traces[kind]
         if index >= len(trace):
-            problem = f"has {len(trace)} rounds, but round {index} is asked for"
+            problem = f"has {len(trace)} rounds, but round {index} (counted from 0) is needed"
             raise TraceError(f"traces.{kind}: {problem}. Run fewer rounds or record more")
         return np.array(trace[index])
 
 
 def climate_of(scenario: Scenario) -> Climate:
-    """What a scenario's weather is drawn from; without limits energy is endless."""
+    """Climate of a scenario; without limits the energy is infinite."""
     radio, gateways = scenario.radio, [floor.gateway for floor in scenario.floors]
-    wanted = {kind: path for kind, path in scenario.traces.items() if scenario.limits or "energy" not in kind}
+    paths = {kind: path for kind, path in scenario.traces.items() if scenario.limits or "energy" not in kind}
     return Climate(
         seed=scenario.seed,
         mean_gain=path_gain(
@@ -124,7 +124,7 @@ def climate_of(scenario: Scenario) -> Climate:
         downlink_deviation=column(gateways, "downlink_interference"),
         most_gateway_energy=_limited(scenario, column(gateways, "max_energy")),
         most_device_energy=_limited(scenario, column(scenario.devices, "max_energy")),
-        traces={kind: read_trace(kind, path, scenario) for kind, path in wanted.items()},
+        traces={kind: read_trace(kind, path, scenario) for kind, path in paths.items()},
     )
 
 

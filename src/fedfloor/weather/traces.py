@@ -1,4 +1,4 @@
-"""Recorded CSV files in place of random draws: one row per round and link, gateway or device."""
+"""Recorded traces in place of random draws: CSV files with one row per round and link, gateway or device."""
 
 __all__ = ["TRACE_COLUMNS", "read_trace"]
 
@@ -40,13 +40,13 @@ class _Record:
     def columns(self) -> tuple[str, ...]:
         return ("round", *TRACE_COLUMNS[self.kind])
 
-    def wrong(self, problem: str, *, line: int | None = None) -> TraceError:
+    def error(self, problem: str, *, line: int | None = None) -> TraceError:
         where = f"line {line}" if line is not None else f"traces.{self.kind}"
         return TraceError(f"{self.path}: {where}: {problem}")
 
 
 def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
-    """A recorded CSV file as (T, M, J), (T, M) or (T, N); every round has every value exactly once."""
+    """Read a trace as an array (T, M, J), (T, M) or (T, N); every round must have every value exactly once."""
     names = {
         "floor": [floor.name for floor in scenario.floors],
         "device": [device.name for device in scenario.devices],
@@ -57,70 +57,70 @@ def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
     rounds: list[Floats] = []
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise record.wrong("is no regular file. Name a CSV file")
+            raise record.error("is not a regular file. Name a CSV file")
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = tuple(next(reader, ()))
             if header != record.columns:
-                raise record.wrong(f"must be '{','.join(record.columns)}', got '{','.join(header)}'", line=1)
+                raise record.error(f"the header must be '{','.join(record.columns)}', got '{','.join(header)}'", line=1)
             for row in reader:
                 if row:
                     _place(row, reader.line_num, rounds, record)
     except FileNotFoundError:
-        raise record.wrong("no such file. The path is relative to the scenario") from None
+        raise record.error("no such file. The path is relative to the scenario") from None
     except IsADirectoryError:
-        raise record.wrong("is a directory, not a CSV file") from None
+        raise record.error("is a directory. Name a CSV file") from None
     except UnicodeDecodeError:
-        raise record.wrong("not UTF-8. Save the file as UTF-8") from None
+        raise record.error("not UTF-8. Save the file as UTF-8") from None
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise record.wrong(f"cannot be read: {reason}. Check the file") from None
+        raise record.error(f"cannot be read: {reason}. Check the file") from None
     return _complete(rounds, record, scenario.rounds)
 
 
 def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> None:
-    """Put the value of one row where it belongs."""
+    """Store the value of one row in the array of its round."""
     columns = record.columns
     if len(row) != len(columns):
-        raise record.wrong(f"has {len(row)} values, the header has {len(columns)}", line=line)
+        raise record.error(f"has {len(row)} values, the header has {len(columns)}", line=line)
     if not (row[0].isascii() and row[0].isdigit() and len(row[0]) < 12) or int(row[0]) > len(rounds):
-        raise record.wrong(f"round must count up from 0 without gaps, got '{row[0][:40]}'", line=line)
-    spot = []
-    for (key, known), name in zip(record.axes.items(), row[1:-1], strict=True):
-        if name not in known:
-            raise record.wrong(f"unknown {key}, got '{name}'. Known: {_few(known)}", line=line)
-        spot.append(known[name])
+        raise record.error(f"round must count up from 0 without gaps, got '{row[0][:40]}'", line=line)
+    cell = []
+    for (key, positions), name in zip(record.axes.items(), row[1:-1], strict=True):
+        if name not in positions:
+            raise record.error(f"unknown {key}, got '{name}'. Known: {_first_names(positions)}", line=line)
+        cell.append(positions[name])
     try:
         value = float(row[-1])
     except ValueError:
         value = math.nan
     if not 0.0 <= value < math.inf:
-        raise record.wrong(f"{columns[-1]} must be a number >= 0, got '{row[-1]}'", line=line)
+        raise record.error(f"{columns[-1]} must be a number >= 0, got '{row[-1]}'", line=line)
     if columns[-1] == "gain" and value > 1.0:
-        raise record.wrong(f"gain must be a power ratio <= 1, not dB, got '{row[-1]}'", line=line)
+        raise record.error(f"gain must be a power ratio <= 1, not dB, got '{row[-1]}'", line=line)
     index = int(row[0])
     if index == len(rounds):
-        rounds.append(np.full([len(known) for known in record.axes.values()], np.nan))
-    if not math.isnan(rounds[index][tuple(spot)]):
-        raise record.wrong(f"{', '.join(row[:-1])} is given twice. Remove one", line=line)
-    rounds[index][tuple(spot)] = value
+        rounds.append(np.full([len(positions) for positions in record.axes.values()], np.nan))
+    if not math.isnan(rounds[index][tuple(cell)]):
+        raise record.error(f"{', '.join(row[:-1])} is given twice. Remove one", line=line)
+    rounds[index][tuple(cell)] = value
 
 
-def _complete(rounds: list[Floats], record: _Record, wanted: int) -> Floats:
-    """All rounds in one array, once nothing is missing."""
-    if len(rounds) < wanted:
-        advice = f"Set rounds = {len(rounds)} or record more" if rounds else "Record some"
-        raise record.wrong(f"has {len(rounds)} rounds, the scenario has {wanted}. {advice}")
+def _complete(rounds: list[Floats], record: _Record, count: int) -> Floats:
+    """Join the rounds into one array; rounds or values that are missing raise an error."""
+    if len(rounds) < count:
+        advice = f"Set rounds = {len(rounds)} or record more" if rounds else f"Record {count} rounds"
+        raise record.error(f"has {len(rounds)} rounds, the scenario has {count}. {advice}")
     trace = np.array(rounds)
     gaps = np.argwhere(np.isnan(trace))
     if len(gaps):
         place = zip(record.axes.items(), gaps[0][1:], strict=True)
-        first = ", ".join(f"{key} {list(known)[index]}" for (key, known), index in place)
-        problem = f"{len(gaps)} values are missing, the first in round {gaps[0][0]} for {first}"
-        raise record.wrong(f"{problem}. Every round needs {trace[0].size} values")
+        first = ", ".join(f"{key} {list(positions)[index]}" for (key, positions), index in place)
+        problem = f"missing values: {len(gaps)}, the first in round {gaps[0][0]} for {first}"
+        raise record.error(f"{problem}. Every round needs {trace[0].size} values")
     return trace
 
 
-def _few(names: Iterable[str]) -> str:
-    shown = list(names)
-    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
+def _first_names(names: Iterable[str]) -> str:
+    listing = list(names)
+    return ", ".join(listing[:5]) + (", ..." if len(listing) > 5 else "")

@@ -1,4 +1,4 @@
-"""Dynamic device scheduling and resource allocation: each round's drift plus penalty, minimised."""
+"""Dynamic device scheduling and resource allocation (DDSRA): drift plus penalty, minimised in every round."""
 
 __all__ = ["Ddsra"]
 
@@ -11,7 +11,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class Ddsra:
-    """Minimises V x delay minus the queues served, with all resources allocated (Sec. V)."""
+    """Minimises V x delay minus the queues of the floors served; allocates all resources (Sec. V)."""
 
     tradeoff_setting: ClassVar[str] = "v"
     solver_setting: ClassVar[str] = "solver"
@@ -27,12 +27,12 @@ class Ddsra:
 
     @property
     def tradeoff(self) -> float:
-        """V."""
+        """V as a float."""
         return float(self.v)
 
     @property
     def is_optimal(self) -> bool:
-        """Whether decisions are global optima of their rounds."""
+        """Whether every decision is a global optimum of its round."""
         return self.solver == "exact"
 
     def schedule(self, state: RoundState) -> Decision:
@@ -40,16 +40,16 @@ class Ddsra:
         return self.solution(state).decision
 
     def solution(self, state: RoundState) -> Solution:
-        """The decision with its objective, the gap that is proven, and why floors are left out."""
+        """Decision with its objective, its proven gap and the reasons why floors are left out."""
         from fedfloor.scheduling.solver.solve import solve  # noqa: PLC0415  # the compiler takes long to load
 
         return solve(state, self.tradeoff, self.solver)
 
     def first_delay(self) -> str:
-        """A sentence about compiling the solver, if no earlier process has done so."""
+        """Say that the solver is compiled first; empty if an earlier process has compiled it."""
         from fedfloor.scheduling.solver.compiling import is_compiled  # noqa: PLC0415
         from fedfloor.scheduling.solver.exact import exact_plan  # noqa: PLC0415
         from fedfloor.scheduling.solver.paper import descended_plan  # noqa: PLC0415
 
-        last = exact_plan if self.solver == "exact" else descended_plan  # of what a decision needs, compiled last
+        last = exact_plan if self.solver == "exact" else descended_plan  # compiled last in a decision
         return "" if is_compiled(last) else "the solver is compiled once, which takes a minute or more"

@@ -16,6 +16,6 @@ class DelayDriven:
     """J floors with the least delay of the round, fixed allocation (Sec. VII-A)."""
 
     def schedule(self, state: RoundState) -> Decision:
-        """Pick the floors whose slowest is fastest."""
+        """Pick the J floors whose largest delay is smallest."""
         fastest = assign(fixed_delays(state), np.zeros(state.queue.size), 1.0)
         return on_best_channels(state, np.flatnonzero(fastest.channel >= 0), within=fastest.delay)

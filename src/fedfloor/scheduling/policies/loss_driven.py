@@ -18,7 +18,7 @@ class LossDriven:
     needs_training: ClassVar[bool] = True
 
     def schedule(self, state: RoundState) -> Decision:
-        """Pick floors without a loss yet, then those with the lowest."""
-        # Paper note: it does not say which way the loss drives; Fig. 6 shuts out floors whose loss stays high.
+        """Pick floors that have no loss yet, then those with the lowest loss."""
+        # Paper note: the paper does not say which way the loss drives; Fig. 6 shuts out floors whose loss stays high.
         order = np.argsort(np.nan_to_num(state.last_loss, nan=-np.inf), kind="stable")
         return on_best_channels(state, np.sort(order[: min(state.gain_up.shape)]))

@@ -1,4 +1,4 @@
-"""Baseline: floors drawn by lot."""
+"""Baseline: floors drawn at random."""
 
 __all__ = ["RandomScheduler"]
 
@@ -17,5 +17,5 @@ class RandomScheduler:
     def schedule(self, state: RoundState) -> Decision:
         """Draw the floors of this round."""
         gateways, channels = state.gain_up.shape
-        rng = np.random.default_rng([state.seed, state.index])  # another draw every round, the same one on replay
+        rng = np.random.default_rng([state.seed, state.index])  # a new draw in every round, the same one on replay
         return on_best_channels(state, rng.choice(gateways, size=min(gateways, channels), replace=False))

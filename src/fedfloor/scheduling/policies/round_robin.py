@@ -17,6 +17,6 @@ class RoundRobinScheduler:
     def schedule(self, state: RoundState) -> Decision:
         """Pick the group whose turn it is."""
         gateways, channels = state.gain_up.shape
-        # Paper note: it prints ceil(J/M) groups, which is 1; ceil(M/J) groups is what fills the channels.
+        # Paper note: the paper prints ceil(J/M) groups, which is 1; ceil(M/J) groups is what fills the channels.
         group = state.index % -(-gateways // channels)
         return on_best_channels(state, np.arange(group * channels, min((group + 1) * channels, gateways)))

@@ -1,1 +1,1 @@
-"""Solvers of a round: the global optimum, and the algorithm of the paper."""
+"""Solvers for one round: the global optimum, and the paper's algorithm."""

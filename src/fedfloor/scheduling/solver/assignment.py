@@ -1,12 +1,12 @@
-"""Who is served on which channel, given the delay of every floor on every channel.
+"""Assignment of floors to channels, given the delay of every floor on every channel.
 
-Among the assignments that serve as many floors as possible, minimise V max(delay) - sum(queue). Under a limit on the
-delay, the floors that can be served together form a transversal matroid, whose heaviest basis the greedy algorithm
-finds; a basis is as large as possible by itself. The weight grows with the limit, so intervals of limits can be cut off
-by bounds.
+Among the assignments that serve as many floors as possible, it minimises V max(delay) - sum(queue). Under a limit on
+the delay, the floors that can be served together form a transversal matroid. The greedy algorithm finds its heaviest
+basis, and all bases have the largest possible size. The weight grows with the limit, so bounds rule out whole intervals
+of limits.
 """
 
-__all__ = ["Assignment", "assign"]
+__all__ = ["Assignment", "assign", "assignment_of"]
 
 from dataclasses import dataclass
 
@@ -19,24 +19,24 @@ from fedfloor.scheduling.state import IDLE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """A round's assignment."""
+    """Channels of a round with their delay and objective."""
 
     channel: Ints  #: (M,) channel or IDLE
-    delay: float  #: [s] of the slowest floor served; 0 if none is
+    delay: float  #: [s] of the slowest floor served; 0 if none is served
     objective: float  #: V delay - sum of the queues served
 
 
 @compiled
 def _heaviest_basis(delay: Floats, limit: float, order: Ints, channel: Ints, owner: Ints) -> int:
-    """Serve floors greedily in the given order within the limit; fills channel (M,) and owner (J,), returns how many.
+    """Serve floors greedily, in order, within the limit; fills channel (M,) and owner (J,), returns the number served.
 
-    A search that fails reaches channels that no later search can free either: they are closed for good.
+    A search that fails has reached only channels that no later search can free, so they are closed for good.
     """
     floors, channels = delay.shape
     channel[:] = IDLE
     owner[:] = -1
-    came_from = np.empty(channels, np.int64)  # floor from which a channel was reached
-    seen = np.zeros(channels, np.int64)  # round of the search that reached it; -1 closed for good
+    predecessor = np.empty(channels, np.int64)  # floor from which a channel was reached
+    visit = np.zeros(channels, np.int64)  # number of the search that reached a channel; -1: closed for good
     queue = np.empty(channels + 1, np.int64)
     served = 0
     for turn in range(1, floors + 1):
@@ -49,9 +49,9 @@ def _heaviest_basis(delay: Floats, limit: float, order: Ints, channel: Ints, own
             m = queue[head]
             head += 1
             for j in range(channels):
-                if seen[j] >= 0 and seen[j] != turn and delay[m, j] <= limit:
-                    seen[j] = turn
-                    came_from[j] = m
+                if visit[j] >= 0 and visit[j] != turn and delay[m, j] <= limit:
+                    visit[j] = turn
+                    predecessor[j] = m
                     if owner[j] < 0:
                         free = j
                         break
@@ -59,18 +59,18 @@ def _heaviest_basis(delay: Floats, limit: float, order: Ints, channel: Ints, own
                     tail += 1
         if free < 0:
             for j in range(channels):
-                if seen[j] == turn:
-                    seen[j] = -1
+                if visit[j] == turn:
+                    visit[j] = -1
             continue
         served += 1
         j = free
         while True:  # shift the floors along the path
-            m = came_from[j]
-            before = channel[m]
+            m = predecessor[j]
+            previous = channel[m]
             channel[m], owner[j] = j, m
             if m == root:
                 break
-            j = before
+            j = previous
     return served
 
 
@@ -86,9 +86,9 @@ def assign(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
 
     limits = np.unique(delay[np.isfinite(delay)])
     if limits.size == 0:
-        return Assignment(np.full(floors, IDLE), 0.0, 0.0)
+        return assignment_of(np.full(floors, IDLE), delay, queue, tradeoff)
     most, heaviest = within(limits[-1])
-    low, high = 0, limits.size - 1  # the least limit that serves as many
+    low, high = 0, limits.size - 1  # `low` becomes the least limit that serves as many floors
     while low < high:
         middle = (low + high) // 2
         if within(limits[middle])[0] == most:
@@ -109,7 +109,7 @@ def assign(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
         here = tradeoff * limits[begin] - weight(begin)
         if here < best or (here == best and begin < best_at):
             best, best_at = here, begin
-        # The weight is the same up to the end, or no limit beyond `begin` can make up for its own delay.
+        # Skip the rest if the weight does not change, or if no weight gained beyond `begin` makes up for the delay.
         if weight(begin) == weight(end) or begin + 1 > end or tradeoff * limits[begin + 1] - weight(end) >= best:
             continue
         middle = (begin + 1 + end) // 2
@@ -117,5 +117,13 @@ def assign(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
         if begin + 1 <= middle - 1:
             spans.append((begin + 1, middle - 1))
     within(limits[best_at])
-    slowest = float(delay[channel != IDLE, channel[channel != IDLE]].max())
-    return Assignment(channel.copy(), slowest, tradeoff * slowest - float(queue[channel != IDLE].sum()))
+    return assignment_of(channel.copy(), delay, queue, tradeoff)
+
+
+def assignment_of(channel: Ints, delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
+    """Delay and objective of channels (M,) for delays (M, J) [s] and queues (M,); both are 0 if no floor is served."""
+    served = channel != IDLE
+    if not served.any():
+        return Assignment(channel, 0.0, 0.0)
+    slowest = float(delay[served, channel[served]].max())
+    return Assignment(channel, slowest, tradeoff * slowest - float(queue[served].sum()))

@@ -1,7 +1,7 @@
-"""How numeric loops are compiled: once for each state of these sources, then kept on disk for later processes.
+"""Compilation of numeric loops: once per version of these sources, then kept on disk for later processes.
 
-Numba stamps cached code with the file of the cached function alone, so a change in a function it calls would go
-unnoticed. The cache folder therefore carries a digest of all files beside this one, and of Numba's version.
+Numba checks only the file of a cached function itself, so it would miss a change in a function that is called from
+another file. The name of the cache folder therefore has a digest of all files in this folder and of Numba's version.
 """
 
 __all__ = ["compiled", "compiled_parallel", "is_compiled"]
@@ -22,7 +22,7 @@ _CONFIG: Any = numba.config
 
 
 def _cache_folder() -> str:
-    """A folder for these sources and this compiler: in NUMBA_CACHE_DIR, the user's cache, or with temporary files."""
+    """Find a cache folder: in NUMBA_CACHE_DIR, the user's cache or the temporary files; empty if none is writable."""
     sources = sorted(Path(__file__).parent.glob("*.py"))
     parts = [numba.__version__.encode(), *(path.read_bytes() for path in sources)]
     digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
@@ -50,18 +50,18 @@ def is_compiled(function: Any) -> bool:
 
 
 def compiled(function: Function) -> Function:
-    """A function for one core; division by zero gives inf, as in NumPy."""
+    """Compile a function for one core; division by zero gives inf, as in NumPy."""
     return _cached(function, parallel=False)
 
 
 def compiled_parallel(function: Function) -> Function:
-    """A function whose `prange` loops use all cores."""
+    """Compile a function whose `prange` loops use all cores."""
     return _cached(function, parallel=True)
 
 
 def _cached(function: Function, *, parallel: bool) -> Function:
-    before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, _FOLDER
+    previous, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, _FOLDER
     try:
         return cast("Function", njit(cache=bool(_FOLDER), error_model="numpy", parallel=parallel)(function))
     finally:
-        _CONFIG.CACHE_DIR = before
+        _CONFIG.CACHE_DIR = previous

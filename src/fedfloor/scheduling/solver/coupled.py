@@ -1,8 +1,9 @@
 """Least delay of a floor whose devices compete for the gateway's memory or frequency.
 
-Few combinations of cuts are all tried, each a convex problem in T. Many are searched: for a fixed T the cheapest cuts
-are a multiple-choice knapsack with two resources, its energy E*(T) falls with T, so on [a, b] no time is better than
-a + U(E - E*(b)). Intervals are halved where that bound is lowest, until it meets the best cuts found.
+If there are few combinations of cuts, all are tried, each a convex problem in T. Many combinations are searched: for a
+fixed T the cheapest cuts are a multiple-choice knapsack with two resources. Its energy E*(T) falls with T, so no T in
+[a, b] gives less than a + U(E - E*(b)). The interval with the lowest bound is halved, until the bound meets the best
+cuts so far.
 """
 
 __all__ = ["TOLERANCE", "combinations", "enumerated_minimum", "fixed_fastest", "searched_minimum"]
@@ -18,13 +19,13 @@ from fedfloor.scheduling.solver.knapsack import cheapest_choice
 from fedfloor.scheduling.solver.slack import Minimum, convex_minimum
 from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
 
-_SPLITS = 1_000  #: most halvings of T
+_SPLITS = 1_000  #: largest number of halvings of T
 TOLERANCE = 1e-6  #: gap, relative to the delay, at which the search ends
 
 
 @compiled
 def combinations(many: Ints, most: int) -> int:
-    """Number of ways to choose one option per device, or `most` + 1 if there are more."""
+    """Number of ways to choose one option per device; `most` + 1 if it is larger than `most`."""
     product = 1
     for count in many:
         product *= count
@@ -35,25 +36,25 @@ def combinations(many: Ints, most: int) -> int:
 
 @compiled
 def fixed_fastest(a: Floats, w: Floats, max_frequency: float) -> float:
-    """Least T at which fixed cuts (n,) fit the gateway's greatest frequency."""
+    """Least T [s] at which fixed cuts (n,) fit the gateway's maximum frequency."""
     low, cycles = 0.0, 0.0
     for i in range(a.size):
         low = max(low, a[i])
         cycles += w[i]
     if cycles == 0.0:
         return low
-    high = low + cycles / max_frequency  # every device as late as the slowest
+    high = low + cycles / max_frequency  # late enough even if every device took as long as the slowest
     for i in range(a.size):
-        low = max(low, a[i] + w[i] / max_frequency)  # every device alone
+        low = max(low, a[i] + w[i] / max_frequency)  # no earlier, even if a device had the gateway alone
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle <= low or middle >= high:
             break
-        used = 0.0
+        hertz = 0.0
         for i in range(a.size):
             if w[i] > 0.0:
-                used += w[i] / (middle - a[i])
-        if used > max_frequency:
+                hertz += w[i] / (middle - a[i])
+        if hertz > max_frequency:
             low = middle
         else:
             high = middle
@@ -77,7 +78,7 @@ def _choice_minimum(
 def enumerated_minimum(
     options: Options, budget: Budget, link: Link, floor_bound: float, best_choice: Ints, a: Floats, w: Floats
 ) -> Minimum:
-    """Least delay over all combinations of cuts; fills `best_choice`, ends early at the lower bound given."""
+    """Least delay over all combinations of cuts; fills `best_choice`, ends early at the lower bound `floor_bound`."""
     choice = np.zeros(options.many.size, np.int64)
     best, best_at = math.inf, 0.0
     while True:
@@ -92,7 +93,7 @@ def enumerated_minimum(
                 if best <= floor_bound * (1.0 + 1e-12):
                     return Minimum(best, best_at)
         i = 0
-        while i < choice.size:  # count on, first device fastest
+        while i < choice.size:  # next combination; the first device changes fastest
             choice[i] += 1
             if choice[i] < options.many[i]:
                 break
@@ -104,7 +105,7 @@ def enumerated_minimum(
 
 @compiled
 def _needs_at(time: float, options: Options, budget: Budget) -> tuple[Floats, Floats, Floats]:
-    """Energy [J] of every option at a time, and its space and rate in units of their limits; (n, L+1) each."""
+    """Energy [J] of every option at a time T, and its memory and frequency as shares of the limits; (n, L+1) each."""
     count, width = options.a.shape
     cost, space, rate = np.full((count, width), math.inf), np.zeros((count, width)), np.zeros((count, width))
     for i in range(count):
@@ -123,9 +124,9 @@ def _needs_at(time: float, options: Options, budget: Budget) -> tuple[Floats, Fl
 
 @compiled
 def _least_rate(time: float, options: Options, budget: Budget, choice: Ints) -> float:
-    """Proven lower bound on the frequency, in units of its limit, that fits the memory at a time; fills `choice`.
+    """Proven lower bound on the frequency at a time T, as a share of its limit, within the memory; fills `choice`.
 
-    Above 1 no training ends by then, however much energy there is. inf: nothing fits the memory.
+    Above 1 no training ends by T, however much energy there is; inf means that no choice fits the memory.
     """
     energy, space, rate = _needs_at(time, options, budget)
     for i in range(choice.size):
@@ -137,9 +138,10 @@ def _least_rate(time: float, options: Options, budget: Budget, choice: Ints) -> 
 
 @compiled
 def _energy_line(low: float, high: float, limit: float, options: Options, budget: Budget, scratch: Ints) -> float:
-    """Energy [J] at `low` of a line that ends at E*(high) and lies below E*(T) in between, for T in [low, high].
+    """Energy [J] at `low` of a straight line that ends at E*(high) and lies below E*(T) for T in [low, high].
 
-    Every option's energy lies above its tangent at `high`. The least sum of tangents is concave in T: above its chord.
+    Every option's energy lies above its tangent at `high`. The least sum of tangents is concave in T, so it lies above
+    its chord, which is this line.
     """
     energy, space, rate = _needs_at(high, options, budget)
     for i in range(options.many.size):
@@ -183,39 +185,39 @@ def searched_minimum(
     a: Floats,
     w: Floats,
 ) -> tuple[float, float, float]:
-    """Least delay found, its T, and a proven lower bound; fills `best_choice`."""
-    best_choice[:] = options.many - 1  # the deepest cuts need the least of everything but time
+    """Least delay of the search, its T, and a proven lower bound; fills `best_choice`."""
+    best_choice[:] = options.many - 1  # the deepest cuts need the least of everything except time
     best, best_at = _choice_minimum(best_choice, options, budget, link, math.inf, a, w)
     if best == math.inf:
         return math.inf, earliest, math.inf
     choice, shortest = np.zeros_like(best_choice), shortest_upload(link)
-    limit = budget.energy * WITHIN  # more energy than there is helps nobody
+    limit = budget.energy * WITHIN  # a choice that needs more energy is useless
     begin, end, bound = np.empty(_SPLITS + 1), np.empty(_SPLITS + 1), np.empty(_SPLITS + 1)
     at_end = np.zeros(_SPLITS + 1)  # least energy at the interval's end
     begin[0], end[0], bound[0] = earliest, max(best - shortest, earliest), floor_bound
     intervals = 1
     while intervals <= _SPLITS:
         worst = np.argmin(bound[:intervals])
-        low, high, inherited = begin[worst], end[worst], bound[worst]
+        low, high, old_bound = begin[worst], end[worst], bound[worst]
         middle = 0.5 * (low + high)
-        if inherited >= best * (1.0 - TOLERANCE) or not low < middle < high:
+        if old_bound >= best * (1.0 - TOLERANCE) or not low < middle < high:
             break
-        needed, spent = _least_rate(middle, options, budget, choice), math.inf
-        if needed < math.inf:
+        least_rate, least_energy = _least_rate(middle, options, budget, choice), math.inf
+        if least_rate < math.inf:
             value, at = _choice_minimum(choice, options, budget, link, best, a, w)
             if value < best:
                 best, best_at = value, at
                 best_choice[:] = choice
-        if needed <= WITHIN:
+        if least_rate <= WITHIN:
             energy, space, rate = _needs_at(middle, options, budget)
-            spent, attained = cheapest_choice(energy, space, rate, options.many, limit, choice)
-            if attained < math.inf:
+            least_energy, choice_energy = cheapest_choice(energy, space, rate, options.many, limit, choice)
+            if choice_energy < math.inf:
                 value, at = _choice_minimum(choice, options, budget, link, best, a, w)
                 if value < best:
                     best, best_at = value, at
                     best_choice[:] = choice
-        begin[intervals], end[intervals], at_end[intervals], bound[intervals] = middle, high, at_end[worst], inherited
-        end[worst], at_end[worst] = middle, spent
+        begin[intervals], end[intervals], at_end[intervals], bound[intervals] = middle, high, at_end[worst], old_bound
+        end[worst], at_end[worst] = middle, least_energy
         for k in (worst, intervals):
             left, right, least = begin[k], end[k], at_end[k]
             upload, _ = best_upload(budget.energy - least, link)

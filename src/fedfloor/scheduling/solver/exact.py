@@ -1,4 +1,4 @@
-"""The least delay of every floor on every channel, to the global optimum, and the allocation that attains it."""
+"""Global minimum of the delay of every floor on every channel, and the allocation that attains it."""
 
 __all__ = ["ENUMERATED", "SIDE_BY_SIDE", "Delays", "exact_plan", "least_delays"]
 
@@ -26,8 +26,8 @@ from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link,
 from fedfloor.scheduling.solver.slack import borders, convex_minimum, fixed_energy, raised_level, relaxed_minimum
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
 
-SIDE_BY_SIDE = 1_000  #: from so many floor-channel pairs on, waking a second core pays
-ENUMERATED = 256  #: so many combinations of cuts are all tried; more are searched
+SIDE_BY_SIDE = 1_000  #: number of floor-channel pairs from which a second core pays off
+ENUMERATED = 256  #: up to this many combinations of cuts are all tried; more are searched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,12 +35,12 @@ class Delays:
     """Least delay of every floor on every channel, download included; inf where it cannot take part."""
 
     best: Floats  #: (M, J) [s] attained
-    bound: Floats  #: (M, J) [s] proven: nothing is faster
+    bound: Floats  #: (M, J) [s] proven lower bound
 
 
 @compiled
 def _fits(time: float, choice: Ints, options: Options, budget: Budget) -> bool:
-    """Whether a choice of cuts at a time keeps within memory and frequencies."""
+    """Whether a choice of cuts with training time `time` fits the memory and the frequency limits."""
     space, hertz, idle = 0.0, 0.0, False
     for i in range(choice.size):
         k = choice[i]
@@ -69,7 +69,7 @@ def _least_delay(
         choice[i] = choice_at(i, at, cheapest, False)
     if _fits(at, choice, options, budget):
         return bound, at, bound
-    # With energy to spare the fastest cuts win, whatever they cost.
+    # If energy is plentiful the fastest cuts win, whatever they cost.
     space = 0.0
     for i in range(devices):
         choice[i] = choice_at(i, earliest, quickest, False)
@@ -87,7 +87,7 @@ def _least_delay(
 
 @compiled
 def _able(options: Options, budget: Budget) -> bool:
-    """Whether every device has a cut and the deepest ones fit the gateway's memory."""
+    """Whether every device has a cut, and the deepest cuts fit the gateway's memory."""
     space = 0.0
     for i in range(options.many.size):
         if options.many[i] == 0:
@@ -134,32 +134,32 @@ def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> 
     times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
     choice = np.zeros(options.many.size, np.int64)
     value, time, _ = _least_delay(times, options, cheapest, quickest, budget, link, choice)
-    used, idle = 0.0, -1
+    hertz, idle = 0.0, -1
     a, w = np.empty(choice.size), np.empty(choice.size)
     for i in range(choice.size):
         k = choice[i]
         a[i], w[i], cut[i] = options.a[i, k], options.w[i, k], options.cut[i, k]
         frequency[i] = w[i] / (time - a[i]) if w[i] > 0.0 else 0.0
-        used += frequency[i]
+        hertz += frequency[i]
         if w[i] == 0.0:
             idle = i
-    if used > budget.max_frequency:  # by rounding, where a device has next to nothing on the gateway
+    if hertz > budget.max_frequency:  # by rounding, if a device leaves the gateway almost no work
         for i in range(choice.size):
-            frequency[i] *= budget.max_frequency / used
-    if used < budget.min_frequency:
+            frequency[i] *= budget.max_frequency / hertz
+    if hertz < budget.min_frequency:
         if idle >= 0:
-            frequency[idle] = budget.min_frequency - used
+            frequency[idle] = budget.min_frequency - hertz
         else:
             level = raised_level(time, a, w, budget.min_frequency)
             for i in range(choice.size):
                 frequency[i] = max(frequency[i], level / w[i])
-    # From the energy that is left, because the difference of two long times says little about a short upload.
+    # The upload time follows from the energy left: as a difference of two long times it would lose its digits.
     upload, _ = best_upload(budget.energy - fixed_energy(time, a, w, budget)[0], link)
     return upload_power(upload if upload < math.inf else value - time, link)
 
 
 def least_delays(packed: Packed, download: Floats) -> Delays:
-    """Least delays of a round with download times (M, J) [s], every floor on every channel."""
+    """Least delay of every floor on every channel, with download times (M, J) [s]."""
     best, bound = np.empty_like(download), np.empty_like(download)
     fill = _delays_side_by_side if best.size >= SIDE_BY_SIDE else _delays_in_turn
     fill(packed, download, best, bound)

@@ -1,8 +1,9 @@
-"""One floor's choices as numbers: for every device the cuts it can afford, and the cheapest ones at any time T.
+"""Options of one floor: the cuts that each device can afford, and the cheapest of them at any time T.
 
-An option is (a, w, g): the device works a seconds, the gateway w cycles, and keeps g bytes. To finish by T the gateway
-runs at f = w/(T - a) and spends v w f^2 = v w^3/(T - a)^2. Two options' costs cross at most once, because comparing
-w^{3/2}/(T - a) leads to a linear equation: each device's cheapest cut is a short list of pieces in T.
+An option is (a, w, g): the device works for a seconds, the gateway for w cycles, and the gateway holds g bytes. To
+finish by T the gateway runs at f = w/(T - a) and spends v w f^2 = v w^3/(T - a)^2. The costs of two options cross at
+most once, because comparing w^{3/2}/(T - a) leads to a linear equation. So the cheapest cut of a device is a short list
+of pieces in T.
 """
 
 __all__ = [
@@ -27,11 +28,11 @@ from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
 
 ENERGY, FREQUENCY = 1.5, 1.0  #: power of w that a piece list compares
-WITHIN = 1.0 + 1e-9  #: what counts as within a limit, as in `costs.compute.exceeds`
+WITHIN = 1.0 + 1e-9  #: tolerance of every limit, as in `costs.compute.exceeds`
 
 
 class Budget(NamedTuple):
-    """What a gateway has in a round."""
+    """Resources of a gateway in a round."""
 
     capacitance: float  #: [W/Hz^3] v
     min_frequency: float  #: [Hz]
@@ -41,7 +42,7 @@ class Budget(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What each of n devices can choose from, deeper cuts later; (n, L+1) each, filled up to `many` (n,)."""
+    """Options of n devices, from shallow to deep cuts; arrays (n, L+1), of which row i is filled up to `many[i]`."""
 
     a: Floats  #: [s]    time on the device
     w: Floats  #: [1]    cycles on the gateway
@@ -51,7 +52,7 @@ class Options(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """For each device the option that costs least, piece by piece in T; (n, L+1) each, filled up to `many` (n,)."""
+    """Cheapest option of n devices, piece by piece in T; arrays (n, L+1), of which row i is filled up to `many[i]`."""
 
     start: Floats  #: [s]
     option: Ints
@@ -60,35 +61,35 @@ class Pieces(NamedTuple):
 
 @compiled
 def pieces_of(options: Options, power: float) -> Pieces:
-    """Pieces of T on which an option has the least w^power/(T - a); the first one starts, open, at the least a."""
+    """Pieces of T on which one option has the least w^power/(T - a); the first starts, open, at the least a."""
     a, w = options.a, options.w
     start, option = np.empty_like(a), np.zeros(a.shape, np.int64)
     many = np.zeros(options.many.size, np.int64)
     for i in range(many.size):
-        now = 0
+        current = 0
         for k in range(1, options.many[i]):
-            if a[i, k] < a[i, now] or (a[i, k] == a[i, now] and w[i, k] < w[i, now]):
-                now = k
-        start[i, 0], option[i, 0], many[i] = a[i, now], now, 1
+            if a[i, k] < a[i, current] or (a[i, k] == a[i, current] and w[i, k] < w[i, current]):
+                current = k
+        start[i, 0], option[i, 0], many[i] = a[i, current], current, 1
         while True:
-            least, follower, height = math.inf, -1, w[i, now] ** power
+            least, follower, height = math.inf, -1, w[i, current] ** power
             for k in range(options.many[i]):
                 lower = w[i, k] ** power
                 if lower < height:
-                    crossing = (height * a[i, k] - lower * a[i, now]) / (height - lower)
+                    crossing = (height * a[i, k] - lower * a[i, current]) / (height - lower)
                     if crossing < least or (crossing == least and w[i, k] < w[i, follower]):
                         least, follower = crossing, k
             if follower < 0:
                 break
             p = many[i]
             start[i, p], option[i, p], many[i] = max(least, start[i, p - 1]), follower, p + 1
-            now = follower
+            current = follower
     return Pieces(start, option, many)
 
 
 @compiled
 def choice_at(i: int, time: float, pieces: Pieces, left: bool) -> int:
-    """Option of device i at a time; on a border the one that ends there if `left`."""
+    """Option of device i at a time T; on a border, the option that ends there if `left`, else the one that starts."""
     low, high = 0, pieces.many[i]
     while high - low > 1:
         middle = (low + high) // 2
@@ -101,7 +102,7 @@ def choice_at(i: int, time: float, pieces: Pieces, left: bool) -> int:
 
 @compiled
 def total_at(time: float, options: Options, pieces: Pieces, power: float, left: bool) -> tuple[float, float]:
-    """Sum over the devices at their pieces, and its derivative in T; too early gives (inf, -inf).
+    """Sum over the devices at their pieces, and its derivative in T; (inf, -inf) if T is too early.
 
     ENERGY: sum w^3/(T - a)^2, training energy over v. FREQUENCY: sum w/(T - a).
     """
@@ -127,7 +128,7 @@ def total_at(time: float, options: Options, pieces: Pieces, power: float, left: 
 
 @compiled
 def fastest_time(options: Options, quickest: Pieces, max_frequency: float) -> float:
-    """Least time T [s] at which the options of least frequency fit the gateway's greatest frequency."""
+    """Least time T [s] at which the options of least frequency fit the gateway's maximum frequency."""
     low = 0.0
     for i in range(quickest.many.size):
         low = max(low, quickest.start[i, 0])

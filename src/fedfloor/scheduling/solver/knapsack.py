@@ -1,7 +1,8 @@
 """Cheapest choice of one option per device within two limits: a multiple-choice knapsack, solved exactly.
 
-Prices on both limits give a lower bound. Then the devices are added one by one to a list of partial choices, of which
-only those stay that no other beats in cost, space and rate together, and whose price bound is below the best known.
+Prices on both limits give a lower bound. Then the devices are added one by one to a list of partial choices. A partial
+choice stays only if no other beats it in cost, space and rate together, and if its price bound is below the best cost
+so far.
 """
 
 __all__ = ["cheapest_choice"]
@@ -14,13 +15,13 @@ from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN
 
-_STATES = 20_000  #: most partial choices kept at a time
-_CLOSE = 1e-9  #: difference, relative to the cost, that is not worth a search
+_STATES = 20_000  #: largest number of partial choices at a time
+_CLOSE = 1e-9  #: gap, relative to the cost, that is not worth a search
 
 
 @compiled
 def _priced(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints, choice: Ints) -> Floats:
-    """Every device's least cost + mu space + nu rate: the sum, and the space and rate of that choice, (3,)."""
+    """Least cost + mu space + nu rate of every device, summed; and the space and rate of that choice, (3,)."""
     sums = np.zeros(3)
     for i in range(many.size):
         least, pick = math.inf, -1
@@ -40,15 +41,15 @@ def _priced(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, man
 
 @compiled
 def _space_price(nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints, choice: Ints) -> Floats:
-    """Price mu of the space with about the highest bound at a price nu of the rate: mu, bound, and rate, (3,).
+    """Price mu of the space whose bound is about the highest for a price nu of the rate: mu, bound and rate, (3,).
 
-    `choice` fits the space. Without a fitting choice the bound is inf.
+    `choice` is filled with a choice that fits the space. If there is none the bound is inf.
     """
-    found = np.array([0.0, math.inf, math.inf])
+    result = np.array([0.0, math.inf, math.inf])
     sums = _priced(0.0, nu, cost, space, rate, many, choice)
     if sums[1] <= WITHIN or sums[0] == math.inf:
-        found[1], found[2] = sums[0] - nu, sums[2]
-        return found
+        result[1], result[2] = sums[0] - nu, sums[2]
+        return result
     low, high, bound = 0.0, 1e-3 * max(sums[0], 1e-9), sums[0] - nu
     while True:
         sums = _priced(high, nu, cost, space, rate, many, choice)
@@ -56,23 +57,23 @@ def _space_price(nu: float, cost: Floats, space: Floats, rate: Floats, many: Int
             break
         bound, low, high = max(bound, sums[0] - high - nu), high, high * 8.0
         if high > 1e30:
-            return found
+            return result
     trial = choice.copy()
     for _ in range(30):
-        found[0], found[2] = high, sums[2]
+        result[0], result[2] = high, sums[2]
         bound = max(bound, sums[0] - high - nu)
         if high - low <= 1e-6 * high:
             break
         middle = 0.5 * (low + high)
-        tried = _priced(middle, nu, cost, space, rate, many, trial)
-        if tried[1] > WITHIN:
+        trial_sums = _priced(middle, nu, cost, space, rate, many, trial)
+        if trial_sums[1] > WITHIN:
             low = middle
-            bound = max(bound, tried[0] - middle - nu)
+            bound = max(bound, trial_sums[0] - middle - nu)
         else:
-            high, sums = middle, tried
+            high, sums = middle, trial_sums
             choice[:] = trial
-    found[1] = bound
-    return found
+    result[1] = bound
+    return result
 
 
 @compiled
@@ -102,10 +103,11 @@ def _dearest(cost: Floats, many: Ints) -> float:
 def cheapest_choice(
     cost: Floats, space: Floats, rate: Floats, many: Ints, limit: float, choice: Ints
 ) -> tuple[float, float]:
-    """Bounds on the least cost of one option per device with space and rate at most 1: proven, and that of `choice`.
+    """Least cost of one option per device with space and rate at most 1: proven lower bound, and cost of `choice`.
 
-    All are (n, K), filled up to `many` (n,); options that cost inf do not exist. What costs the limit or more counts as
-    not to be had: then the second is inf, `choice` is left as it is, and the first may be the limit.
+    Arrays are (n, K), row i filled up to `many[i]`; an option that costs inf does not exist. A choice that costs the
+    limit or more counts as infeasible: then the second result is inf, `choice` is unchanged, and the first result may
+    be the limit.
     """
     trial = np.zeros(many.size, np.int64)
     mu, bound, rates = _space_price(0.0, cost, space, rate, many, trial)
@@ -126,7 +128,7 @@ def cheapest_choice(
             if high - low <= 1e-4 * high or bound >= limit:
                 break
             if bound > dearest:
-                return math.inf, math.inf  # no choice costs as much: none fits
+                return math.inf, math.inf  # no choice costs that much, so none fits
             price, value, busy = _space_price(middle, cost, space, rate, many, trial)
             if value > bound:
                 bound, mu, nu = value, price, middle
@@ -149,7 +151,7 @@ def cheapest_choice(
 
 @compiled
 def _ranked(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints) -> tuple[Ints, Ints, Floats]:
-    """Order to add devices in: those whose second choice costs most first; their options by price; and the prices."""
+    """Order of the devices, largest price gap between their two best options first; options by price; and prices."""
     price, rank = np.full(cost.shape, math.inf), np.zeros(cost.shape, np.int64)
     regret = np.zeros(many.size)
     for i in range(many.size):
@@ -163,43 +165,40 @@ def _ranked(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, man
 
 @compiled
 def _front(states: Floats) -> Ints:
-    """Which of some (cost, space, rate), (c, 3), no other beats in all three; in order of space."""
-    kept, many = np.empty(states.shape[0], np.int64), 0
-    # Costs fall along the rates in this staircase of the states seen so far, which all have less space.
+    """Indices of the states (cost, space, rate), (c, 3), that no other state beats in all three, by space."""
+    front, size = np.empty(states.shape[0], np.int64), 0
+    # Staircase of the states so far, which all need less space: as the rate rises, the cost falls.
     stair_rate, stair_cost, steps = np.empty(states.shape[0]), np.empty(states.shape[0]), 0
     for s in np.argsort(states[:, 1]):
         cost, rate = states[s, 0], states[s, 2]
         at = np.searchsorted(stair_rate[:steps], rate, side="right")
         if at > 0 and stair_cost[at - 1] <= cost:
             continue
-        kept[many] = s
-        many += 1
-        beaten = at
-        while beaten < steps and stair_cost[beaten] >= cost:
-            beaten += 1
-        if beaten == at:
+        front[size] = s
+        size += 1
+        end = at  # steps from `at` to `end` are beaten by the new state
+        while end < steps and stair_cost[end] >= cost:
+            end += 1
+        if end == at:
             for step in range(steps, at, -1):
                 stair_rate[step], stair_cost[step] = stair_rate[step - 1], stair_cost[step - 1]
             steps += 1
-        elif beaten > at + 1:
-            for step in range(beaten, steps):
-                stair_rate[step - beaten + at + 1], stair_cost[step - beaten + at + 1] = (
-                    stair_rate[step],
-                    stair_cost[step],
-                )
-            steps -= beaten - at - 1
+        elif end > at + 1:
+            for step in range(end, steps):
+                stair_rate[step - end + at + 1], stair_cost[step - end + at + 1] = stair_rate[step], stair_cost[step]
+            steps -= end - at - 1
         stair_rate[at], stair_cost[at] = rate, cost
-    return kept[:many]
+    return front[:size]
 
 
 @compiled
 def _undominated(
     cost: Floats, space: Floats, rate: Floats, many: Ints, mu: float, nu: float, limit: float, choice: Ints
 ) -> tuple[float, bool]:
-    """Least cost below the limit, which fills `choice`, or the limit; and whether nothing was left out."""
+    """Least cost below the limit, which fills `choice`, else the limit; and whether the search was complete."""
     count = many.size
     order, rank, price = _ranked(mu, nu, cost, space, rate, many)
-    rest, least = np.zeros(count + 1), np.zeros((count + 1, 3))  # what the devices still to come need at least
+    rest, least = np.zeros(count + 1), np.zeros((count + 1, 3))  # least needs of the devices that follow
     for depth in range(count - 1, -1, -1):
         i = order[depth]
         needs = np.full(3, math.inf)
@@ -210,11 +209,11 @@ def _undominated(
         rest[depth] = rest[depth + 1] + price[i, rank[i, 0]]
         least[depth] = least[depth + 1] + needs
     states = np.zeros((1, 3))
-    origin, first = np.zeros((64, 2), np.int64), np.zeros(count + 1, np.int64)  # of every state: parent, option
+    origin, first = np.zeros((64, 2), np.int64), np.zeros(count + 1, np.int64)  # parent and option of every state
     for depth in range(count):
         i = order[depth]
-        grown, come = np.empty((states.shape[0] * many[i], 3)), 0
-        source = np.empty((grown.shape[0], 2), np.int64)
+        children, total = np.empty((states.shape[0] * many[i], 3)), 0
+        source = np.empty((children.shape[0], 2), np.int64)
         for s in range(states.shape[0]):
             for place in range(many[i]):
                 k = rank[i, place]
@@ -223,22 +222,22 @@ def _undominated(
                     break  # the options that follow have higher prices
                 fits = spaces + least[depth + 1, 1] <= WITHIN and rates + least[depth + 1, 2] <= WITHIN
                 if fits and costs + least[depth + 1, 0] < limit:
-                    grown[come, 0], grown[come, 1], grown[come, 2] = costs, spaces, rates
-                    source[come, 0], source[come, 1] = s, k
-                    come += 1
-        if come == 0:
+                    children[total, 0], children[total, 1], children[total, 2] = costs, spaces, rates
+                    source[total, 0], source[total, 1] = s, k
+                    total += 1
+        if total == 0:
             return limit, True
-        kept = _front(grown[:come])
-        if kept.size > _STATES:
+        front = _front(children[:total])
+        if front.size > _STATES:
             return limit, False
-        states = grown[kept]
+        states = children[front]
         begin = first[depth]
-        first[depth + 1] = begin + kept.size
+        first[depth + 1] = begin + front.size
         if first[depth + 1] > origin.shape[0]:
             more = np.zeros((2 * first[depth + 1], 2), np.int64)
             more[:begin] = origin[:begin]
             origin = more
-        origin[begin : begin + kept.size] = source[kept]
+        origin[begin : begin + front.size] = source[front]
     at = np.argmin(states[:, 0])
     value = states[at, 0]
     for depth in range(count - 1, -1, -1):

@@ -1,6 +1,6 @@
-"""A round's state as one tuple of arrays that compiled code can take."""
+"""State of a round as one tuple of arrays, which compiled code accepts."""
 
-__all__ = ["Packed", "floor_budget", "floor_link", "floor_options", "pack"]
+__all__ = ["Packed", "floor_budget", "floor_link", "floor_options", "pack", "uplink_noise", "upload_scale"]
 
 import math
 from typing import NamedTuple
@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.costs.radio import transmit_time
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.uplink import Link
 from fedfloor.scheduling.state import RoundState
+from fedfloor.scheduling.usage import download_times
 
 
 class Packed(NamedTuple):
-    """Everything a solver reads; shapes (L+1,), (M,), (M, J) and (N,)."""
+    """Everything that a solver reads; sums below a cut are (L+1,)."""
 
     flop_below: Floats
     fixed_below: Floats
@@ -42,20 +42,12 @@ class Packed(NamedTuple):
 
 
 def pack(state: RoundState) -> tuple[Packed, Floats]:
-    """The state for compiled code, and the download times (M, J) [s]."""
-    plant, weather, band = state.plant, state.weather, state.plant.band
+    """Pack the state for compiled code; returns it with the download times (M, J) [s]."""
+    plant, weather = state.plant, state.weather
     workload, gateways, devices = plant.workload, plant.gateways, plant.devices
     with np.errstate(divide="ignore"):
-        noise = (band.uplink_bandwidth * band.noise_density + weather.uplink_interference) / weather.uplink_gain
+        noise = uplink_noise(state) / weather.uplink_gain
     noise.setflags(write=False)  # like the arrays of the state, so that one compiled version serves all
-    download = transmit_time(
-        workload.model_bits,
-        band.base_station_power,
-        weather.downlink_gain,
-        weather.downlink_interference,
-        bandwidth=band.downlink_bandwidth,
-        noise_density=band.noise_density,
-    )
     packed = Packed(
         flop_below=workload.flop_below,
         fixed_below=workload.fixed_bytes_below,
@@ -69,7 +61,7 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
         memory=gateways.memory_bytes,
         energy=weather.gateway_energy,
         max_power=gateways.max_power,
-        scale=workload.model_bits * math.log(2.0) / band.uplink_bandwidth,
+        scale=upload_scale(state),
         noise=noise,
         first=np.searchsorted(devices.floor, np.arange(gateways.count + 1)).astype(np.int64),
         batch=devices.batch,
@@ -79,12 +71,23 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
         device_memory=devices.memory_bytes,
         device_energy=weather.device_energy,
     )
-    return packed, download
+    return packed, download_times(state)
+
+
+def uplink_noise(state: RoundState) -> Floats:
+    """Noise and interference on every uplink, (M, J) [W] B^u N_0 + i."""
+    band = state.plant.band
+    return np.asarray(band.uplink_bandwidth * band.noise_density + state.weather.uplink_interference)
+
+
+def upload_scale(state: RoundState) -> float:
+    """Upload time [s] times ln(1 + SNR): gamma ln 2 / B^u."""
+    return state.plant.workload.model_bits * math.log(2.0) / state.plant.band.uplink_bandwidth
 
 
 @compiled
 def floor_budget(packed: Packed, m: int) -> Budget:
-    """What gateway m has in this round."""
+    """Resources of gateway m in this round."""
     return Budget(
         packed.capacitance[m], packed.min_frequency[m], packed.max_frequency[m], packed.memory[m], packed.energy[m]
     )
@@ -92,7 +95,7 @@ def floor_budget(packed: Packed, m: int) -> Budget:
 
 @compiled
 def floor_link(packed: Packed, m: int, j: int) -> Link:
-    """Uplink of floor m on channel j; a dead one has no rate at any power."""
+    """Uplink of floor m on channel j; a dead link has rate 0 at any power."""
     noise = packed.noise[m, j]
     if noise == math.inf:
         return Link(packed.scale, math.inf, 0.0)
@@ -101,7 +104,7 @@ def floor_link(packed: Packed, m: int, j: int) -> Link:
 
 @compiled
 def floor_options(packed: Packed, m: int) -> Options:
-    """What the devices of floor m can choose from: cuts within their own energy and memory."""
+    """Options of the devices of floor m: the cuts within their own energy and memory."""
     first, last = packed.first[m], packed.first[m + 1]
     flop, fixed, sample = packed.flop_below, packed.fixed_below, packed.sample_below
     depth, count = flop.size - 1, last - first
@@ -116,7 +119,7 @@ def floor_options(packed: Packed, m: int) -> Options:
             space = fixed[cut_at] + packed.batch[n] * sample[cut_at]
             if joules > packed.device_energy[n] * WITHIN or space > packed.device_memory[n] * WITHIN:
                 break  # deeper cuts only need more
-            # A layer without work changes only who holds its memory: the deeper cut spares the gateway.
+            # A layer without work only moves memory, so the deeper cut, which spares the gateway, replaces the other.
             k = many[i] - 1 if many[i] > 0 and flop[cut_at] == flop[cut_at - 1] else many[i]
             a[i, k] = bottom / (packed.device_cycles[n] * packed.frequency[n])
             w[i, k] = points * (flop[depth] - flop[cut_at]) / packed.cycles[m]

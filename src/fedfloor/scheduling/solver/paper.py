@@ -1,9 +1,9 @@
-"""Algorithm 1 of the paper to the letter, with its repairs: block coordinate descent, then lambda and Hungarian.
+"""Algorithm 1 of the paper with corrections: block coordinate descent, then lambda and the Hungarian method in turn.
 
-Cuts by bisection on the training delay, frequencies by bisection, power from its root; each block with the others
-fixed, and a block that finds nothing better leaves its variables as they are. It starts from equal frequencies, full
-power and the shallowest cuts, and ends when a pass changes the delay by less than 1e-9 or after 30 passes. What it does
-not find counts as infeasible, even where an allocation exists.
+Cuts and frequencies follow by bisection on the training delay, the power from its root. Each block keeps the others
+fixed, and a block that finds nothing better leaves its variables unchanged. The descent starts from equal frequencies,
+full power and the shallowest cuts. It ends when a pass changes the delay by less than a fraction 1e-9, or after 30
+passes. A floor for which it finds no allocation counts as infeasible, even if an allocation exists.
 """
 
 __all__ = ["alternate", "descended_delays", "descended_plan"]
@@ -15,7 +15,7 @@ from numba import prange
 from scipy.optimize import linear_sum_assignment
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.scheduling.solver.assignment import Assignment
+from fedfloor.scheduling.solver.assignment import Assignment, assignment_of
 from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
 from fedfloor.scheduling.solver.exact import SIDE_BY_SIDE
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
@@ -47,13 +47,13 @@ def _training_energy(options: Options, choice: Ints, frequency: Floats, capacita
 
 
 @compiled
-def _best_cuts(options: Options, budget: Budget, frequency: Floats, on_air: float, choice: Ints) -> None:
+def _best_cuts(options: Options, budget: Budget, frequency: Floats, upload_energy: float, choice: Ints) -> None:
     """Cuts by bisection on the delay, Eq. (21): the smallest of each admissible interval."""
     low, high = math.inf, 0.0
     for i in range(choice.size):
         for k in range(options.many[i]):
             delay = options.a[i, k] + (options.w[i, k] / frequency[i] if options.w[i, k] > 0.0 else 0.0)
-            if delay < math.inf:  # a device whose network is all its own has no frequency for another cut
+            if delay < math.inf:  # a device that trains all layers has no frequency, so other cuts take forever
                 low, high = min(low, delay), max(high, delay)
     trial = np.zeros_like(choice)
     for turn in range(_BISECTIONS):
@@ -71,7 +71,7 @@ def _best_cuts(options: Options, budget: Budget, frequency: Floats, on_air: floa
                 break
             space += options.g[i, trial[i]]
         if admissible:
-            joules = _training_energy(options, trial, frequency, budget.capacitance) + on_air
+            joules = _training_energy(options, trial, frequency, budget.capacitance) + upload_energy
             admissible = space <= budget.memory * WITHIN and joules <= budget.energy * WITHIN  # C8', C10'
         if admissible:
             high = middle
@@ -83,10 +83,10 @@ def _best_cuts(options: Options, budget: Budget, frequency: Floats, on_air: floa
 
 
 @compiled
-def _best_frequencies(options: Options, budget: Budget, choice: Ints, on_air: float, frequency: Floats) -> None:
+def _best_frequencies(options: Options, budget: Budget, choice: Ints, upload_energy: float, frequency: Floats) -> None:
     """Frequencies by bisection on the delay, Eq. (22).
 
-    With no least frequency the paper's upper end is infinite: we double the present delay until it is feasible.
+    Without a minimum frequency the paper's upper end is infinite, so we double the present delay until it is feasible.
     """
     low, high, bracketed = 0.0, 0.0, False
     for i in range(choice.size):
@@ -100,7 +100,7 @@ def _best_frequencies(options: Options, budget: Budget, choice: Ints, on_air: fl
             cycles, spare = options.w[i, choice[i]], middle - options.a[i, choice[i]]
             trial[i] = 0.0 if cycles == 0.0 else cycles / spare if spare > 0.0 else math.inf
             hertz += trial[i]
-        if hertz < budget.min_frequency:  # C6 from below: an idle device takes what is missing, or all run faster
+        if hertz < budget.min_frequency:  # C6 from below: an idle device gets the missing frequency, or all run faster
             idle = -1
             for i in range(choice.size):
                 if options.w[i, choice[i]] == 0.0:
@@ -111,7 +111,7 @@ def _best_frequencies(options: Options, budget: Budget, choice: Ints, on_air: fl
                 for i in range(choice.size):
                     trial[i] *= budget.min_frequency / hertz
             hertz = budget.min_frequency
-        joules = _training_energy(options, choice, trial, budget.capacitance) + on_air
+        joules = _training_energy(options, choice, trial, budget.capacitance) + upload_energy
         if hertz <= budget.max_frequency * WITHIN and joules <= budget.energy * WITHIN:
             high, bracketed = middle, True
             frequency[:] = trial
@@ -125,20 +125,20 @@ def _best_frequencies(options: Options, budget: Budget, choice: Ints, on_air: fl
 
 @compiled
 def _descend(options: Options, budget: Budget, link: Link, choice: Ints, frequency: Floats) -> tuple[float, float]:
-    """Block coordinate descent for a floor on a channel: training and upload time, and the upload; inf if it fails."""
+    """Block coordinate descent for a floor on a channel: total delay [s] and upload time [s]; both inf if it fails."""
     frequency[:] = budget.max_frequency / frequency.size
     choice[:] = 0
     if link.most_log <= 0.0:
         return math.inf, math.inf
     upload = link.scale / link.most_log
-    before, best, best_upload_time = math.inf, math.inf, math.inf
+    previous, best, best_upload_time = math.inf, math.inf, math.inf
     best_choice, best_frequency = choice.copy(), frequency.copy()
     for _ in range(_PASSES):
-        on_air = upload_power(upload, link) * upload
-        _best_cuts(options, budget, frequency, on_air, choice)
-        _best_frequencies(options, budget, choice, on_air, frequency)
-        spent = _training_energy(options, choice, frequency, budget.capacitance)
-        upload, _ = best_upload(budget.energy - spent, link)  # Eq. (24): as much power as the rest of the energy buys
+        upload_energy = upload_power(upload, link) * upload
+        _best_cuts(options, budget, frequency, upload_energy, choice)
+        _best_frequencies(options, budget, choice, upload_energy, frequency)
+        training_energy = _training_energy(options, choice, frequency, budget.capacitance)
+        upload, _ = best_upload(budget.energy - training_energy, link)  # Eq. (24): all energy that is left
         if upload == math.inf:
             break
         delay = _training_delay(options, choice, frequency) + upload
@@ -150,9 +150,9 @@ def _descend(options: Options, budget: Budget, link: Link, choice: Ints, frequen
         if delay < best and fits and hertz >= budget.min_frequency / WITHIN:
             best, best_upload_time = delay, upload
             best_choice[:], best_frequency[:] = choice, frequency
-        if abs(before - delay) <= _CHANGE * delay:
+        if abs(previous - delay) <= _CHANGE * delay:
             break
-        before = delay
+        previous = delay
     choice[:], frequency[:] = best_choice, best_frequency
     return best, best_upload_time
 
@@ -182,7 +182,7 @@ def _delays_side_by_side(packed: Packed, download: Floats, delay: Floats) -> Non
 
 
 def descended_delays(packed: Packed, download: Floats) -> Floats:
-    """What the descent attains with download times (M, J) [s], inf where it finds nothing, (M, J) [s]."""
+    """Delay (M, J) [s] that the descent attains, download (M, J) [s] included; inf where it finds nothing."""
     delay = np.empty_like(download)
     fill = _delays_side_by_side if delay.size >= SIDE_BY_SIDE else _delays_in_turn
     fill(packed, download, delay)
@@ -201,23 +201,19 @@ def descended_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats)
 
 
 def alternate(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
-    """Hungarian assignment and lambda in turn, Eq. (27)-(31), from lambda = infinity."""
+    """Hungarian assignment and lambda in turn, Eq. (27)-(31), starting with lambda = infinity."""
     floors, _ = delay.shape
-    limit, served = math.inf, np.full(floors, IDLE)  # lambda/V
+    limit, previous = math.inf, np.full(floors, IDLE)  # lambda/V, and the channels of the last pass
     huge = 1.0 + 2.0 * float(np.sum(np.abs(queue)))  # Psi: no sum of queues makes up for a forbidden pair
     while True:
         allowed = np.isfinite(delay) & (delay <= limit)
         rows, columns = linear_sum_assignment(np.where(allowed, -queue[:, None], huge))
-        kept = allowed[rows, columns]
+        valid = allowed[rows, columns]
         channel = np.full(floors, IDLE)
-        channel[rows[kept]] = columns[kept]
-        if not kept.any() or np.array_equal(channel, served):
+        channel[rows[valid]] = columns[valid]
+        if not valid.any() or np.array_equal(channel, previous):
             break
-        served = channel
+        previous = channel
         # Paper note: Eq. (31) prints lambda* without the factor V that C12 has; divided by V, both are the delay.
-        limit = float(delay[rows[kept], columns[kept]].max()) if tradeoff > 0.0 else math.inf
-    used = served != IDLE
-    if not used.any():
-        return Assignment(served, 0.0, 0.0)
-    slowest = float(delay[used, served[used]].max())
-    return Assignment(served, slowest, tradeoff * slowest - float(queue[used].sum()))
+        limit = float(delay[rows[valid], columns[valid]].max()) if tradeoff > 0.0 else math.inf
+    return assignment_of(previous, delay, queue, tradeoff)

@@ -1,33 +1,32 @@
-"""Why a floor is left out of a round: not selected, or which constraint it breaks and by how much."""
+"""Reasons why floors are left out of a round: not selected, or which constraint they violate and by how much."""
 
 __all__ = ["reasons"]
-
-import math
 
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, split_costs
+from fedfloor.scheduling.solver.packing import uplink_noise, upload_scale
 from fedfloor.scheduling.state import IDLE, RoundState
 
 
 def reasons(state: RoundState, channel: Ints, delay: Floats, solver: str) -> tuple[str | None, ...]:
-    """For every floor None if it is served, else the reason, (M,); `delay` (M, J) is what the solver attains."""
-    found: list[str | None] = []
+    """Reason of every floor, (M,), None if it is served; `delay` (M, J) [s] is what the solver attains."""
+    texts: list[str | None] = []
     for m in range(channel.size):
         if channel[m] != IDLE:
-            found.append(None)
+            texts.append(None)
         elif np.isfinite(delay[m]).any():
-            found.append("not selected")
+            texts.append("not selected")
         else:
-            found.append(f"infeasible: {_obstacle(state, m) or f'the {solver} solver found no allocation'}")
-    return tuple(found)
+            texts.append(f"infeasible: {_obstacle(state, m) or f'the {solver} solver found no allocation'}")
+    return tuple(texts)
 
 
 def _obstacle(state: RoundState, m: int) -> str | None:
-    """The constraint that even the easiest allocation of the floor breaks, in the order a floor meets them.
+    """First constraint that even the easiest allocation of the floor violates; None if there is none.
 
-    The deepest cuts ask least of the gateway; all the time in the world asks least of its energy.
+    The deepest cuts need the least of the gateway, and unlimited time needs the least of its energy.
     """
     plant, weather = state.plant, state.weather
     mine = np.flatnonzero(plant.devices.floor == m)
@@ -54,26 +53,29 @@ def _obstacle(state: RoundState, m: int) -> str | None:
         deepest[i] = cuts[~exceeds(joules, energy) & ~exceeds(split.bottom_bytes, memory)].max()
     top = split_costs(plant.workload, deepest, plant.devices.batch[mine])
     space, memory = float(top.top_bytes.sum()), plant.gateways.memory_bytes[m]
-    if space > memory * (1 + 1e-9):
+    if exceeds(np.array(space), memory):
         return f"memory of the gateway: needs {space:.4g} bytes, {space - memory:.4g} more than it has"
-    band, energy = plant.band, weather.gateway_energy[m]
-    least = _least_frequency_energy(state, m, top.top_flop)
+    energy, training = weather.gateway_energy[m], _least_frequency_energy(state, m, top.top_flop)
     alive = (weather.uplink_gain[m] > 0) & (weather.downlink_gain[m] > 0)
     if not alive.any():
         return "radio: no channel delivers in both directions"
-    noise = band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, alive]
-    scale = plant.workload.model_bits * math.log(2.0) / band.uplink_bandwidth
-    upload = float(np.min(scale * noise / weather.uplink_gain[m, alive]))
-    if least + upload >= energy:
-        need = least + upload
+    noise = uplink_noise(state)[m, alive]
+    upload = float(np.min(upload_scale(state) * noise / weather.uplink_gain[m, alive]))  # [J] of an endless upload
+    if training + upload >= energy:
+        need = training + upload
         return f"energy of the gateway: needs more than {need:.4g} J, {need - energy:.4g} J more than it has"
     return None
 
 
 def _least_frequency_energy(state: RoundState, m: int, top_flop: Floats) -> float:
-    """Energy [J] of running at the gateway's least frequency for ever slower training; free if a device is idle."""
+    """Least energy [J] of endless training at the gateway's minimum frequency; 0 if a device needs no gateway."""
     gateways = state.plant.gateways
     if gateways.min_frequency[m] == 0.0 or np.any(top_flop == 0.0):
         return 0.0
-    coefficient = gateways.switched_capacitance[m] / gateways.flops_per_cycle[m] * top_flop
-    return float(gateways.min_frequency[m] ** 2 / np.sum(1.0 / coefficient))
+    at_one_hertz = computing_energy(
+        top_flop,
+        np.ones(top_flop.size),
+        gateways.switched_capacitance[m : m + 1],
+        gateways.flops_per_cycle[m : m + 1],
+    )
+    return float(gateways.min_frequency[m] ** 2 / np.sum(1.0 / at_one_hertz))

@@ -1,8 +1,8 @@
 """Least delay of a floor on a channel when its devices do not compete for the gateway's memory and frequency.
 
-Then each device takes its own cheapest cut. Between two borders of the piece lists the cuts stand still, and
-T + U(E - E*(T)) is convex in T: U is convex and falls with its energy, E - E*(T) is concave. One root per segment, and
-segments that cannot win are never looked at.
+Each device then takes its own cheapest cut. Between two borders of the piece lists the cuts do not change, and
+T + U(E - E*(T)) is convex in T: U is convex and falls with its energy, and E - E*(T) is concave. Each segment needs one
+root, and segments that cannot win are skipped.
 """
 
 __all__ = ["Minimum", "borders", "convex_minimum", "fixed_energy", "raised_level", "relaxed_minimum"]
@@ -19,7 +19,7 @@ from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
 
 
 class Minimum(NamedTuple):
-    """Least delay of training and upload."""
+    """Least delay of training and upload together."""
 
     value: float  #: [s] inf if the energy never suffices
     time: float  #: [s] T, of the training
@@ -27,7 +27,7 @@ class Minimum(NamedTuple):
 
 @compiled
 def borders(pieces: Pieces, earliest: float) -> Floats:
-    """Sorted times at which any device changes its cut, beginning with the earliest T, (K,)."""
+    """Sorted times [s] at which any device changes its cut, beginning with the earliest T, (K,)."""
     many = 1
     for i in range(pieces.many.size):
         for p in range(1, pieces.many[i]):
@@ -49,9 +49,10 @@ def borders(pieces: Pieces, earliest: float) -> Floats:
 def fixed_energy(time: float, a: Floats, w: Floats, budget: Budget) -> tuple[float, float]:
     """Least training energy [J] of fixed cuts (n,) at time T, and its derivative.
 
-    Frequencies rise above w/(T - a) only so that their sum reaches its minimum, and then to level/w: cheapest first.
+    Frequencies exceed w/(T - a) only if their sum would otherwise miss its minimum. Those below level/w
+    then rise to it, because there one more hertz costs the same on all of them.
     """
-    total, slope, used, idle = 0.0, 0.0, 0.0, False
+    total, slope, hertz, idle = 0.0, 0.0, 0.0, False
     for i in range(a.size):
         spare = time - a[i]
         if w[i] == 0.0:
@@ -62,10 +63,10 @@ def fixed_energy(time: float, a: Floats, w: Floats, budget: Budget) -> tuple[flo
         if spare <= 0.0:
             return math.inf, -math.inf
         rate = w[i] / spare
-        used += rate
+        hertz += rate
         total += w[i] * rate * rate
         slope -= 2.0 * w[i] * rate * rate / spare
-    if used < budget.min_frequency and not idle:  # a device with nothing on the gateway takes what is missing for free
+    if hertz < budget.min_frequency and not idle:  # an idle device would fill up the frequency at no cost
         level = raised_level(time, a, w, budget.min_frequency)
         total, slope = 0.0, 0.0
         for i in range(a.size):
@@ -89,10 +90,10 @@ def raised_level(time: float, a: Floats, w: Floats, min_frequency: float) -> flo
         level = 0.5 * (low + high)
         if level <= low or level >= high:
             break
-        used = 0.0
+        hertz = 0.0
         for i in range(a.size):
-            used += max(w[i] / (time - a[i]), level / w[i])
-        if used < min_frequency:
+            hertz += max(w[i] / (time - a[i]), level / w[i])
+        if hertz < min_frequency:
             low = level
         else:
             high = level
@@ -102,8 +103,8 @@ def raised_level(time: float, a: Floats, w: Floats, min_frequency: float) -> flo
 @compiled
 def _delay(time: float, a: Floats, w: Floats, budget: Budget, link: Link) -> tuple[float, float]:
     """T + U(E - E(T)) of fixed cuts, and its derivative; (inf, -inf) if the energy does not suffice."""
-    spent, slope = fixed_energy(time, a, w, budget)
-    upload, gain = best_upload(budget.energy - spent, link)
+    energy, slope = fixed_energy(time, a, w, budget)
+    upload, gain = best_upload(budget.energy - energy, link)
     if upload == math.inf:
         return math.inf, -math.inf
     return time + upload, 1.0 - gain * slope if gain < 0.0 else 1.0
@@ -131,8 +132,8 @@ def convex_minimum(low: float, high: float, a: Floats, w: Floats, budget: Budget
         if right <= 0.0:
             return Minimum(value, high)
     best, best_at = value, high
-    # Secant steps on the slope; an end that stays put twice counts half (the Illinois rule), so that both close in.
-    heavy_left, heavy_right, stayed = left, right, 0
+    # Secant steps on the slope. The slope of an end that stays twice is halved (Illinois rule), so that both ends move.
+    heavy_left, heavy_right, last_side = left, right, 0
     for turn in range(200):
         middle = 0.5 * (low + high)
         if heavy_left > -math.inf and turn % 8 < 7:
@@ -146,13 +147,13 @@ def convex_minimum(low: float, high: float, a: Floats, w: Floats, budget: Budget
             best, best_at = value, middle
         if bend >= 0.0:
             high, right, heavy_right = middle, bend, bend
-            heavy_left = 0.5 * heavy_left if stayed == 1 else left
-            stayed = 1
+            heavy_left = 0.5 * heavy_left if last_side == 1 else left
+            last_side = 1
         else:
             low, left, heavy_left = middle, bend, bend
-            heavy_right = 0.5 * heavy_right if stayed == -1 else right
-            stayed = -1
-        # Between the ends a convex function cannot fall further than its slopes allow.
+            heavy_right = 0.5 * heavy_right if last_side == -1 else right
+            last_side = -1
+        # Between the ends a convex function falls no further than its slopes allow.
         if min(-left, right) * (high - low) <= 1e-12 * best:
             break
     return Minimum(best, best_at)
@@ -162,9 +163,9 @@ def convex_minimum(low: float, high: float, a: Floats, w: Floats, budget: Budget
 def _cheapest(
     time: float, options: Options, pieces: Pieces, budget: Budget, link: Link, left: bool
 ) -> tuple[float, float, float]:
-    """T + U(E - E*(T)), U on its own, and the derivative, at the cheapest cuts."""
-    spent, slope = total_at(time, options, pieces, ENERGY, left)
-    upload, gain = best_upload(budget.energy - budget.capacitance * spent, link)
+    """T + U(E - E*(T)) at the cheapest cuts, U alone, and the derivative of the sum."""
+    total, slope = total_at(time, options, pieces, ENERGY, left)
+    upload, gain = best_upload(budget.energy - budget.capacitance * total, link)
     if upload == math.inf:
         return math.inf, math.inf, -math.inf
     return time + upload, upload, 1.0 - gain * budget.capacitance * slope if gain < 0.0 else 1.0
@@ -179,7 +180,7 @@ def relaxed_minimum(
     best, best_at = math.inf, earliest
     if best_upload(budget.energy, link)[0] == math.inf:
         return Minimum(best, best_at)
-    # A first guess: the segment before the first border at which the value rises.
+    # First guess: the segment before the first border at which the value rises.
     low, high = 0, segments
     while low < high:
         middle = (low + high) // 2
@@ -194,15 +195,15 @@ def relaxed_minimum(
             begin = times[k]
             end = times[k + 1] if k + 1 < segments else math.inf
             if way == 1 and begin + shortest >= best:
-                break  # everything to the right starts later still
+                break  # every segment to the right starts even later
             if way == -1 and earliest + _cheapest(end, options, pieces, budget, link, True)[1] >= best:
-                break  # everything to the left has less energy still
+                break  # every segment to the left has even less energy
             value, _, slope = _cheapest(begin, options, pieces, budget, link, False)
             at = begin
             if slope < 0.0:
                 for i in range(a.size):
-                    chosen = choice_at(i, begin, pieces, False)
-                    a[i], w[i] = options.a[i, chosen], options.w[i, chosen]
+                    option = choice_at(i, begin, pieces, False)
+                    a[i], w[i] = options.a[i, option], options.w[i, option]
                 value, at = convex_minimum(begin, end, a, w, budget, link)
             if value < best:
                 best, best_at = value, at

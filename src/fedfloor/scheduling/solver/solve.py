@@ -1,7 +1,6 @@
-"""One interface for both solvers: a round's state in, a decision with its objective and proven gap out."""
+"""One interface for both solvers: the state of a round -> a decision with its objective and proven gap."""
 
 __all__ = ["fastest_delay", "solve"]
-
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from fedfloor.scheduling.state import Allocation, Decision, RoundState
 
 
 def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
-    """Decide a round: `exact` to the global optimum, `paper` by Algorithm 1."""
+    """Decide a round: `exact` finds the global optimum, `paper` runs Algorithm 1."""
     packed, download = pack(state)
     if solver == "exact":
         delays = least_delays(packed, download)
@@ -30,13 +29,13 @@ def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution
 
 
 def fastest_delay(state: RoundState) -> float:
-    """Least delay [s] of any floor on any channel: no round that serves somebody is shorter; 0 if nobody can be."""
+    """Least delay [s] of any floor on any channel, so of any round that serves a floor; 0 if none can be served."""
     delays = least_delays(*pack(state)).best
     return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 
 def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff: float) -> float:
-    """How far the objective can be from the optimum at most, relative to the delay's share of it."""
+    """Largest possible distance of the objective from the optimum, relative to max(1, V delay)."""
     finite = np.isfinite(delay)
     if np.array_equal(delay[finite], bound[finite]):
         return 0.0
@@ -45,12 +44,12 @@ def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff
 
 
 def _allocation(state: RoundState, packed: Packed, best: Assignment, solver: str) -> Allocation:
-    """Cuts, frequencies and powers of the floors served; those left out have the shallowest cut and nothing else."""
+    """Cuts, frequencies and powers of the floors served; other floors get the shallowest cut, 0 Hz and 0 W."""
     devices, floors = state.plant.devices.floor.size, state.plant.gateways.count
     cut, frequency = np.full(devices, state.plant.workload.min_cut), np.zeros(devices)
     power = np.zeros(floors)
     plan = exact_plan if solver == "exact" else descended_plan
     for m in np.flatnonzero(best.channel >= 0):
-        mine = slice(int(packed.first[m]), int(packed.first[m + 1]))
-        power[m] = min(plan(packed, int(m), int(best.channel[m]), cut[mine], frequency[mine]), packed.max_power[m])
+        rows = slice(int(packed.first[m]), int(packed.first[m + 1]))  # devices of the floor
+        power[m] = min(plan(packed, int(m), int(best.channel[m]), cut[rows], frequency[rows]), packed.max_power[m])
     return Allocation(cut, frequency, power)

@@ -1,4 +1,4 @@
-"""The rate policy of Fig. 3: every floor as often as its target rate says."""
+"""The rate policy of Fig. 3: every floor takes part as often as its target rate says."""
 
 __all__ = ["ParticipationRate"]
 
@@ -15,14 +15,13 @@ class ParticipationRate:
     """Floors drawn with their target rates as probabilities, fixed allocation (Sec. VII-B)."""
 
     def schedule(self, state: RoundState) -> Decision:
-        """Systematic sampling: one draw decides for all, so that the number picked hardly varies."""
+        """Draw floors by systematic sampling: one draw decides for all, so that their number hardly varies."""
         floors, channels = state.gain_up.shape
         rng = np.random.default_rng([state.seed, state.index, 3])
         order = rng.permutation(floors)
         rates = state.target_rate[order]
-        share = min(
-            1.0, channels / max(rates.sum(), 1e-300)
-        )  # rates that ask for more than all channels are scaled down
+        # Rates that add up to more than all channels are scaled down.
+        share = min(1.0, channels / max(rates.sum(), 1e-300))
         steps = np.floor(np.cumsum(rates * share) + rng.random())
-        picked = order[np.diff(steps, prepend=0.0) > 0]
-        return on_best_channels(state, np.sort(picked[:channels]))
+        selection = order[np.diff(steps, prepend=0.0) > 0]
+        return on_best_channels(state, np.sort(selection[:channels]))

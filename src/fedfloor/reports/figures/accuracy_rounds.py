@@ -1,0 +1,56 @@
+"""Test accuracy against rounds, Fig. 3 and 4 of the paper."""
+
+__all__ = ["FIGURE", "draw", "measure", "plot"]
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedfloor.reports.arrays import SeriesArrays
+from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
+from fedfloor.reports.drawing.lines import Lines, band_note, draw_lines, plot_lines
+from fedfloor.reports.measures.accuracy import NOT_TESTED, evaluations
+from fedfloor.reports.measures.curves import Curve, band
+from fedfloor.reports.results import Results
+from fedfloor.reports.sections import ACCURACY
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+
+def measure(series: SeriesArrays) -> Curve | None:
+    """Test accuracy over rounds; None if no model was tested."""
+    points = [evaluations(run, run.rounds.astype(float)) for run in series.runs]
+    grid = np.unique(np.concatenate([x for x, _ in points]))
+    if grid.size == 0:
+        return None
+    values = np.full((len(points), grid.size), np.nan)
+    for row, (x, y) in zip(values, points, strict=True):
+        row[np.searchsorted(grid, x)] = y
+    return band(grid, values)
+
+
+def _lines(results: Results) -> Lines:
+    return Lines(results.measured(measure), x="round", y="test accuracy", percent=True)
+
+
+def draw(results: Results) -> "Drawing | None":
+    """For papers."""
+    return draw_lines(_lines(results))
+
+
+def plot(results: Results) -> tuple[Panel, ...]:
+    """For the page."""
+    return panels_of(plot_lines(_lines(results)), note=band_note(results))
+
+
+FIGURE = Figure(
+    name="accuracy-rounds",
+    position=10,
+    section=ACCURACY,
+    title="Accuracy against rounds",
+    caption="Test accuracy; higher is better. In long runs a point is the mean of up to five evaluations.",
+    missing=NOT_TESTED,
+    draw=draw,
+    plot=plot,
+)

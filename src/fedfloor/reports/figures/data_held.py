@@ -1,0 +1,132 @@
+"""Samples of every class that each device holds."""
+
+__all__ = ["FIGURE", "DataHeld", "draw", "measure", "plot"]
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedfloor.arrays import Ints
+from fedfloor.reports.arrays import RunArrays
+from fedfloor.reports.drawing.figure import Figure, Panel
+from fedfloor.reports.drawing.paper import colour_bar, name_devices, one_panel
+from fedfloor.reports.drawing.plots import ROWS, Plot, Trace, harmless, names_axis, titled
+from fedfloor.reports.results import Results
+from fedfloor.reports.sections import DATA
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+_CHOICES = 12  #: distributions that the page offers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataHeld:
+    """How the data is distributed."""
+
+    devices: tuple[str, ...]
+    floors: tuple[str, ...]  #: of each device
+    counts: Ints  #: (N, C) samples of each class
+
+
+def measure(run: RunArrays) -> DataHeld | None:
+    """Samples per device and class; None without training."""
+    holding = run.run.holding
+    if not holding:
+        return None
+    return DataHeld(
+        devices=tuple(device.name for device in holding),
+        floors=tuple(device.floor for device in holding),
+        counts=np.array([device.classes for device in holding], dtype=np.int64),
+    )
+
+
+def _distributions(results: Results) -> list[tuple[RunArrays, DataHeld]]:
+    """Different distributions, each with its first run."""
+    by_content: dict[str, tuple[RunArrays, DataHeld]] = {}
+    for run in (run for series in results.series for run in series.runs):
+        data = measure(run)
+        if data is not None:
+            by_content.setdefault(json.dumps([data.devices, data.counts.tolist()]), (run, data))
+    return list(by_content.values())
+
+
+def draw(results: Results) -> "Drawing | None":
+    """For papers: the first distribution; white where a device holds no sample."""
+    distributions = _distributions(results)
+    if not distributions:
+        return None
+    _, data = distributions[0]
+    figure, axes = one_panel(min(6.0, 1.0 + 0.15 * len(data.devices)))
+    most = max(1, int(data.counts.max()))
+    image = axes.imshow(
+        np.ma.masked_equal(data.counts, 0),
+        aspect="auto",
+        interpolation="nearest",
+        cmap="Blues",
+        vmin=-0.25 * most,  # so that a few samples are not white
+        vmax=most,
+    )
+    name_devices(axes, data.devices)
+    classes = data.counts.shape[1]
+    axes.set_xticks(range(0, classes, math.ceil(classes / 20)))
+    axes.set_xlabel("class")
+    colour_bar(figure, axes, image, "samples held").ax.set_ylim(0, most)
+    return figure
+
+
+def plot(results: Results) -> tuple[Panel, ...]:
+    """For the page: a choice of distributions."""
+    distributions = _distributions(results)[:_CHOICES]
+    choices = tuple((_name(run), _plot(data)) for run, data in distributions)
+    return (Panel(None, choices=choices),) if choices else ()
+
+
+def _name(run: RunArrays) -> str:
+    variant = f" [{run.run.variant}]" if run.run.variant else ""
+    return f"seed {run.run.scenario.seed}{variant}"
+
+
+def _plot(data: DataHeld) -> Plot:
+    """A row for every device, or for every floor if devices are very many."""
+    rows, counts, omission = data.devices, data.counts, ""
+    if len(rows) > ROWS:
+        omission = f"{len(rows)} devices are too many for one picture: rows are floors."
+        rows = tuple(dict.fromkeys(data.floors))
+        counts = np.array([data.counts[[name == floor for name in data.floors]].sum(axis=0) for floor in rows])
+    classes = counts.shape[1]
+    grid: Trace = {
+        "type": "heatmap",
+        "z": [[count or None for count in row] for row in counts.tolist()],
+        "hoverongaps": False,
+        "x": np.arange(classes),
+        "y": np.arange(len(rows)),
+        "text": [[harmless(name)] * classes for name in rows],
+        "hovertemplate": "%{text}<br>class %{x}: %{z} samples<extra></extra>",
+        "xgap": 1,
+        "ygap": 1 if len(rows) <= 60 else 0,
+        "colorbar": {"title": {"text": "samples"}, "thickness": 12, "outlinewidth": 0},
+        "meta": {"scale": "count"},
+    }
+    layout = {
+        "xaxis": titled("class") | {"dtick": max(1, classes // 10), "showgrid": False},
+        "yaxis": names_axis(rows, limit=40) | {"autorange": "reversed", "showgrid": False},
+        "hovermode": "closest",
+    }
+    return Plot([grid], layout, height=min(900, 140 + 18 * len(rows)), omission=omission)
+
+
+FIGURE = Figure(
+    name="data",
+    position=130,
+    section=DATA,
+    title="Samples of every class",
+    caption="The stronger the colour, the more samples of the class a device holds.",
+    missing="No run here says who holds which data: training with `fedfloor run` writes it to `holding.json`.",
+    wide=True,
+    draw=draw,
+    plot=plot,
+)

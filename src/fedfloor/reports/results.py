@@ -1,0 +1,37 @@
+"""What figures show: the runs of a collection as arrays, with the look of every series."""
+
+__all__ = ["Results", "results_of"]
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fedfloor.reports.arrays import SeriesArrays, lay_out
+from fedfloor.reports.palette import Look, looks_of
+from fedfloor.reports.reading import Collection
+
+Measure = TypeVar("Measure")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """The runs of a collection, laid out once for all figures."""
+
+    collection: Collection
+    series: tuple[SeriesArrays, ...]
+    looks: tuple[Look, ...]  #: of the series
+
+    @property
+    def several_seeds(self) -> bool:
+        """Whether any series has more than one run."""
+        return any(len(series.runs) > 1 for series in self.series)
+
+    def measured(self, measure: Callable[[SeriesArrays], Measure]) -> list[tuple[Look, Measure]]:
+        """Look and measure of every series."""
+        return [(look, measure(series)) for look, series in zip(self.looks, self.series, strict=True)]
+
+
+def results_of(collection: Collection) -> Results:
+    """Lay out the runs of a collection."""
+    series = lay_out(collection)
+    return Results(collection, series, looks_of(entry.label for entry in series))

@@ -1,0 +1,52 @@
+"""Accuracy against rounds: seeds together, long runs averaged."""
+
+import numpy as np
+import pytest
+
+from fedfloor.reports.drawing.plots import Plot
+from fedfloor.reports.figures.accuracy_rounds import measure, plot
+from fedfloor.reports.reading import ReadRun
+from fedfloor.reports.results import results_of
+from fedfloor.reports.statistics import final_accuracy
+from tests.reports.logs import series_of, with_columns
+from tests.reports.made_up import gathered, made_up
+
+
+def line_shapes(figure: Plot | None) -> list[object]:
+    """How the points of every line are joined."""
+    assert figure is not None
+    lines = [trace["line"] for trace in figure.data]
+    return [line["shape"] for line in lines if isinstance(line, dict)]
+
+
+def test_the_curve_is_mean_least_and_greatest_of_the_seeds(real: ReadRun) -> None:
+    one = with_columns(real, accuracy=[None, 0.2, None, 0.6])
+    other = with_columns(real, accuracy=[None, 0.4])
+    curve = measure(series_of(one, other))
+    assert curve is not None
+    assert curve.x.tolist() == [2, 4]
+    assert np.allclose(curve.mean, [0.3, 0.6])
+    assert np.allclose(curve.low, [0.2, 0.6])
+    assert np.allclose(curve.high, [0.4, 0.6])
+    assert curve.runs.tolist() == [2, 1]  # the second run has not got further
+
+
+def test_there_is_no_accuracy_without_training(real: ReadRun) -> None:
+    assert measure(series_of(real)) is None
+
+
+def test_lines_of_long_runs_show_what_the_final_accuracy_is_a_mean_of() -> None:
+    values = [0.1] * 20 + [0.2, 0.4, 0.6, 0.8] + [0.5] * 6
+    run = made_up("random", rounds=30, accuracies=values)
+    curve = measure(series_of(run))
+    assert curve is not None
+    assert curve.mean[0] == pytest.approx(0.1)
+    assert curve.mean[22] == pytest.approx((0.2 + 0.4 + 0.6) / 3)
+    assert curve.mean[-1] == pytest.approx(final_accuracy(run))
+
+
+def test_points_are_joined_by_straight_lines() -> None:
+    runs = [made_up("random", seed, accuracies=[0.1, 0.2, 0.3]) for seed in (1, 2)]
+    (panel,) = plot(results_of(gathered(*runs)))
+    assert line_shapes(panel.plot) == ["linear"] * 3  # the line and the edges of its band
+    assert panel.note == "Bands span the seeds."

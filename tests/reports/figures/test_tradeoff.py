@@ -1,0 +1,30 @@
+"""Delay and shortfall over V."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fedfloor.reports.figures.tradeoff import measure
+from fedfloor.theory.tradeoff import TradeoffPoint
+from tests.reports.logs import collection_of, simulated
+
+
+def test_runs_with_several_v_make_a_tradeoff(tmp_path: Path) -> None:
+    runs = [simulated(tmp_path, f"ddsra:v={v}") for v in (10, 0)] + [simulated(tmp_path, "random")]
+    (sweep,) = measure(collection_of(*runs))
+    assert sweep.v.tolist() == [0, 10]
+    assert np.allclose(sweep.delay, [runs[1].summary.mean_delay, runs[0].summary.mean_delay])
+    assert sweep.labels == (runs[1].label, runs[0].label)
+    assert np.isnan(sweep.delay_bound).all()
+
+
+def test_one_v_is_no_tradeoff_and_a_measured_one_is_kept(tmp_path: Path) -> None:
+    run = simulated(tmp_path, "ddsra:v=1")
+    assert measure(collection_of(run)) == ()
+    point = TradeoffPoint(1.0, 2.0, 0.1, None, 0.4)
+    first = replace(point, v=0.0, shortfall_bound=None)
+    (sweep,) = measure(collection_of(run, tradeoff=(point, first)))
+    assert sweep.v.tolist() == [0, 1]
+    assert np.isnan(sweep.delay_bound).all()
+    assert sweep.shortfall_bound[1] == 0.4
