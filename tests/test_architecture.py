@@ -26,7 +26,7 @@ ORDER = {
     "weather": "traces draws",
     "theory": "participation theorems bounds tradeoff",
     "scheduling": "state checking usage snapshot solver traits fixed policies registry",
-    "scheduling/solver": "compiling solution reasons assignment uplink floor packing slack knapsack coupled exact "
+    "scheduling/solver": "compiling solution assignment uplink floor packing reasons slack knapsack coupled exact "
     "paper solve",
     "training": "data network work tasks trial",
     "training/data": "samples sources fetching partition holding",
