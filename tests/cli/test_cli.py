@@ -138,7 +138,7 @@ def test_simulate_prints_json(fedfloor_command: Command, tmp_path: Path) -> None
         (["profile", "vgg12"], "unknown model, got 'vgg12'"),
         (["profile", "vgg11", "--input", "3,x"], "got 'x'"),
         (["profile", "vgg11", "--input", "3,8,8"], "shapes do not chain"),
-        (["profile", "cnn", "--input", "784"], "takes [channels, height, width], got input [784]"),
+        (["profile", "cnn", "--input", "784"], "the input must be [channels, height, width], got [784]"),
         (["profile", "vgg11", "--costs", "guessed"], "'guessed' is not one of"),
         (["profile", "vgg11", "--set", "radio.channels=2"], "only model.* keys have an effect here"),
         (["init", "/nowhere/plant.toml"], "cannot be written"),

@@ -100,11 +100,11 @@ def test_a_file_that_is_no_export_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         fedfloor.load_model(tmp_path / "text.safetensors")
     (weights,) = (run / "checkpoint").glob("*.safetensors")
-    with pytest.raises(ModelError, match="says nothing of its network"):
+    with pytest.raises(ModelError, match="does not describe its network"):
         fedfloor.load_model(weights)
     facts = {"model": "os:abort", "mean": "[0.0]"}
     save_file(load_file(weights), tmp_path / "code.safetensors", facts)
-    with pytest.raises(ModelError, match=r"names code that makes its network, os:abort. If you trust the file, say so"):
+    with pytest.raises(ModelError, match=r"names code that builds its network, os:abort. If you trust the file, call"):
         fedfloor.load_model(tmp_path / "code.safetensors")
     facts = {"model": "cnn", "width": "1.0", "batch_norm": "false", "head": '"linear"', "classes": "10"}
     facts |= {"input": "[1, 28, 28]", "mean": "[0.0]", "deviation": "[1.0]"}

@@ -379,7 +379,7 @@ def test_a_trace_that_is_missing_is_named(write: Callable[[Table], Path]) -> Non
         ("tests.training.networks:leaves", "calling it without arguments failed: SystemExit"),
         ("tests.training.networks:with_its_own_forward", "has a forward of its own"),
         ("tests.training.networks:shares_weights", "shares its weights with an earlier one"),
-        ("tests.training.networks:folds_the_batch", "does not keep one result per sample"),
+        ("tests.training.networks:folds_the_batch", "does not return one result per sample"),
         ("tests.broken_module:net", "importing 'tests.broken_module' failed: ZeroDivisionError"),
         ("tests.training.networks:two_layer", "has no 'two_layer'. Did you mean 'two_layers'?"),
         ("tests.training.networks:__doc__", "is a str, not a callable"),

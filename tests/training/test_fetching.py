@@ -131,7 +131,7 @@ def test_a_part_that_is_complete_or_too_long_is_dealt_with(server: Server, tmp_p
 def test_a_broken_connection_keeps_what_has_arrived(server: Server, tells_length: bool, tmp_path: Path) -> None:
     server.stops_after, server.tells_length = 400_000, tells_length
     remotes = {"toy": (server.remote(),)}
-    with pytest.raises(DataError, match=r"data.bin: ended after 400,000 of 700,000 bytes. Try again"):
+    with pytest.raises(DataError, match=r"data.bin: the connection ended after 400,000 of 700,000 bytes. Try again"):
         fetch("toy", tmp_path, remotes=remotes)
     server.stops_after = None
     (done,) = fetch("toy", tmp_path, remotes=remotes)
@@ -142,7 +142,9 @@ def test_a_broken_connection_keeps_what_has_arrived(server: Server, tells_length
 def test_a_wrong_checksum_removes_the_part(server: Server, tmp_path: Path) -> None:
     remote = server.remote()
     server.files["data.bin"] = CONTENT[::-1]
-    with pytest.raises(DataError, match=rf"data.bin: came with MD5 [0-9a-f]+, must be {remote.md5}"):
+    with pytest.raises(
+        DataError, match=rf"data.bin: the download has MD5 [0-9a-f]+ instead of {remote.md5} and was removed"
+    ):
         fetch("toy", tmp_path, remotes={"toy": (remote,)})
     assert list((tmp_path / "toy").iterdir()) == []
 
@@ -154,7 +156,7 @@ def test_a_server_that_offers_another_size_is_refused_before_the_part_is_touched
     server.files["data.bin"] = b"<html>log in first</html>"
     server.knows_ranges = False
     part = begun(tmp_path, CONTENT[:1000])
-    with pytest.raises(DataError, match="offers 25 bytes, must be 700,000"):
+    with pytest.raises(DataError, match="the server offers 25 bytes, must be 700,000"):
         fetch("toy", tmp_path, remotes={"toy": (remote,)})
     assert part.read_bytes() == CONTENT[:1000]
 
@@ -183,7 +185,7 @@ def test_a_refused_connection_names_only_what_is_still_missing(tmp_path: Path, m
 
 def test_another_file_of_the_same_name_is_never_overwritten(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"data.bin: is there, but is not the official file"):
+    with pytest.raises(DataError, match=r"data.bin: exists, but is not the official file"):
         fetch("toy", tmp_path, remotes={"toy": (server.remote(),)})
     assert (tmp_path / "data.bin").read_bytes() == b"mine"
 

@@ -196,13 +196,13 @@ def with_label_12(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("file", "spoil", "said"),
     [
-        (IDX[0], shortened, "holds 23,531 bytes, its header promises 23,536"),
+        (IDX[0], shortened, "holds 23,531 bytes, its header says 23,536"),
         (IDX[0], lambda _: b"<html>", "starts with 3c68746d, must start with 00000803"),
         (IDX[0], lambda _: b"", "starts with nothing"),
         (IDX[0], lambda content: content[:6], "holds 6 bytes"),
-        (IDX[2], lambda _: idx(np.zeros((30, 32, 32))), "pictures are 32x32, must be 28x28"),
+        (IDX[2], lambda _: idx(np.zeros((30, 32, 32))), "its images are 32x32, must be 28x28"),
         (IDX[1], with_label_12, "label 3 is 12, must be 0 to 9"),
-        (IDX[3], lambda _: idx(np.zeros(29)), "holds 29 labels for 30 pictures"),
+        (IDX[3], lambda _: idx(np.zeros(29)), "holds 29 labels for 30 images"),
         (IDX[3], lambda _: idx(np.zeros(0)), "holds no samples"),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_spoiled_gz_is_named(spoil: Callable[[bytes], bytes], tmp_path: Path) 
     write_fashion_mnist(tmp_path, packed=True)
     file = tmp_path / f"{IDX[0]}.gz"
     file.write_bytes(spoil(file.read_bytes()))
-    with pytest.raises(DataError, match=r"train-images-idx3-ubyte.gz: (is damaged or not whole|cannot be read)"):
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte.gz: (is damaged or incomplete|cannot be read)"):
         load_dataset("fashion-mnist", tmp_path)
 
 
@@ -257,7 +257,7 @@ def test_a_changed_byte_of_an_xz_does_not_pass(small_cifar: dict[str, np.ndarray
     packed = bytearray(xz_in_blocks(plain, [100_000, len(plain) - 100_000]))
     packed[place] ^= 0x55
     (tmp_path / "cifar-10-binary.tar.xz").write_bytes(packed)
-    with pytest.raises(DataError, match=r"cifar-10-binary.tar.xz: is damaged or not whole"):
+    with pytest.raises(DataError, match=r"cifar-10-binary.tar.xz: is damaged or incomplete"):
         load_dataset("cifar10", tmp_path)
 
 

@@ -19,13 +19,16 @@ OWN = r"networks\.py, line \d+\)"
     ("name", "expected"),
     [
         ("all_frozen", r"none of its 4 parameters is trained\. Set requires_grad"),
-        ("double_precision", r"parameter '1\.weight' is float64, models travel as float32\. Make it with \.float\(\)"),
+        (
+            "double_precision",
+            r"'1\.weight' is float64, but models are exchanged as float32\. Convert the model with \.float",
+        ),
         ("changes_in_place", r"a training step failed: RuntimeError: .*inplace operation.*operations in place often"),
-        ("raises_forward", rf"a training step failed: LookupError: the press is not heated \(.*{OWN}\. Mend it"),
-        ("raises_on_shapes", rf"module '1' .* failed: LookupError: no shelf for \(2, 16\) \(.*{OWN}\. Fix it"),
-        ("raises_backward", rf"a training step failed: LookupError: the way back is closed \(.*{OWN}\. Mend it"),
+        ("raises_forward", rf"a training step failed: LookupError: the press is not heated \(.*{OWN}\. Fix the model"),
+        ("raises_on_shapes", rf"module '1' .* failed: LookupError: no shelf for \(2, 16\) \(.*{OWN}\. Fix the module"),
+        ("raises_backward", rf"a training step failed: LookupError: the way back is closed \(.*{OWN}\. Fix the model"),
         ("takes_no_single_gradients", rf"gradients of single samples .* failed: .*{OWN}.*rates to 'uniform'"),
-        ("not_finite", r"its first weights are not finite: 1 of 160 in '3\.weight'\. Give it others"),
+        ("not_finite", r"its first weights are not finite: 1 of 160 in '3\.weight'\. Initialise them with finite"),
         ("scores_are_not_finite", r"its loss is nan with its first weights, before any step"),
     ],
 )
@@ -51,7 +54,7 @@ def test_a_model_that_fails_in_the_middle_of_a_run_is_named(workers: int, halves
         f'training.halves="{halves}"',
     )
     expected = r"model 'tests\.training\.networks:raises_late': a training step failed: "
-    expected += rf"SystemExit: worn out \(.*{OWN}\. Mend it"
+    expected += rf"SystemExit: worn out \(.*{OWN}\. Fix the model"
     with pytest.raises(ModelError, match=expected):
         small_run(None, *few, rounds=4, workers=workers)
 

@@ -1,1 +1,1 @@
-"""The learning: data, networks, split steps, averaging and the processes that do it; only place that imports torch."""
+"""Training: data, networks, split steps and averaging; the only place that imports torch."""

@@ -1,4 +1,4 @@
-"""What one process is asked to do: a call of one of `Work`'s methods, and what its failure means."""
+"""Tasks of a training process: calls of `Work`'s methods, and the error that a failing model raises."""
 
 __all__ = ["Task", "carry_out"]
 
@@ -10,30 +10,30 @@ from fedfloor.errors import FailedRunError, FedfloorError, ModelError
 from fedfloor.references import where_raised
 from fedfloor.training.work import Work, is_short_of_memory
 
-#: task -> what a model does in it, and what to do when it fails
-_TRIED = {
-    "train": ("a training step", "Mend it; operations in place often break the way back"),
-    "evaluate": ("a pass over test samples", "Mend it"),
-    "gradient": ("the gradient of a device's loss", "Mend it; operations in place often break the way back"),
+#: task -> what a model does in it, and what to do if that fails
+_ACTIVITIES = {
+    "train": ("a training step", "Fix the model; operations in place often break the backward pass"),
+    "evaluate": ("a pass over test samples", "Fix the model"),
+    "gradient": ("the gradient of a device's loss", "Fix the model; operations in place often break the backward pass"),
     "estimate": (
         "gradients of single samples (torch.func.vmap)",
-        "Leave out what changes tensors in place or reads single values, or set participation.rates to 'uniform'",
+        "Avoid operations that change tensors in place or read single values, or set participation.rates to 'uniform'",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A call of one of `Work`'s methods."""
+    """Call of one of `Work`'s methods."""
 
     name: str
     arguments: tuple[Any, ...]
-    vectors: int  #: how many vectors of weights it fills; 0 for none
-    effort: float = 1.0  #: beside the other tasks'
+    vectors: int  #: number of weight vectors that it fills
+    effort: float = 1.0  #: relative to other tasks
 
 
 def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
-    """One task on one process; `out` (k, P) is filled. What fails with a model of the user's is that model's doing."""
+    """Carry out one task and fill `out` (k, P); a failure in a user's model is raised as a `ModelError`."""
     method = getattr(work, task.name)
     try:
         if task.vectors == 0:
@@ -43,5 +43,5 @@ def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
         name = work.job.model.name
         if ":" not in name or isinstance(error, FedfloorError | FailedRunError) or is_short_of_memory(error):
             raise
-        what, advice = _TRIED[task.name]
-        raise ModelError(f"model '{name}': {what} failed: {where_raised(error)}. {advice}") from error
+        activity, advice = _ACTIVITIES[task.name]
+        raise ModelError(f"model '{name}': {activity} failed: {where_raised(error)}. {advice}") from error

@@ -1,4 +1,4 @@
-"""A model of the user's tried on a few samples, so that what is wrong with it shows before a run has begun."""
+"""Trial of a user's model on a few samples, so that its mistakes show before a run starts."""
 
 __all__ = ["try_model"]
 
@@ -13,13 +13,13 @@ from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import Task, carry_out
 from fedfloor.training.work import Job, Work
 
-_FEW = 2  #: samples; batch norm needs as many
+_FEW = 2  #: samples; the least that batch norm can train on
 
 
 def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) -> None:
-    """One small step, one small test and, where a run will want them, gradients of an own model, as the run does them.
+    """Try a user's model: one small training step, one small test and, if the run needs them, gradients.
 
-    Built-in models are left alone: tests try them.
+    Built-in models are skipped, because the project's own tests cover them.
     """
     if ":" not in job.model.name:
         return
@@ -28,10 +28,10 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
     _refuse_unfit(work, label)
     first = work.first_weights()
     for name, values in work.layout.named(first).items():
-        wrong = int(np.count_nonzero(~np.isfinite(values.astype(np.float32))))
-        if wrong:
-            problem = f"its first weights are not finite: {wrong} of {values.size} in '{name}'"
-            raise ModelError(f"{label}: {problem}. Give it others where it is made")
+        count = int(np.count_nonzero(~np.isfinite(values.astype(np.float32))))
+        if count:
+            problem = f"its first weights are not finite: {count} of {values.size} in '{name}'"
+            raise ModelError(f"{label}: {problem}. Initialise them with finite values")
     tasks = [
         Task("train", (0, np.array([0]), np.array([1])), 1),
         Task("evaluate", (0, min(_FEW, samples.test_labels.size)), 0),
@@ -42,16 +42,19 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
     loss = float(results[0][0])
     if not math.isfinite(loss):
         problem = f"its loss is {loss:g} with its first weights, before any step"
-        raise ModelError(f"{label}: {problem}. Make it with smaller weights, or mend its layers")
+        raise ModelError(f"{label}: {problem}. Initialise it with smaller weights, or fix its layers")
 
 
 def _refuse_unfit(work: Work, label: str) -> None:
-    """What can be told without a step: kinds of numbers, and whether there is anything to train."""
+    """Refuse a model with parameters that are not float32, or without any parameter to train."""
     parameters = dict(work.network.named_parameters())
     for name, parameter in parameters.items():
         if parameter.dtype != torch.float32:
             kind = str(parameter.dtype).removeprefix("torch.")
-            raise ModelError(f"{label}: parameter '{name}' is {kind}, models travel as float32. Make it with .float()")
+            problem = f"parameter '{name}' is {kind}, but models are exchanged as float32"
+            raise ModelError(f"{label}: {problem}. Convert the model with .float()")
     if not any(parameter.requires_grad for parameter in parameters.values()):
-        problem = f"none of its {len(parameters)} parameters is trained" if parameters else "has no parameters"
+        if not parameters:
+            raise ModelError(f"{label}: has no parameters. Add a layer that can be trained")
+        problem = f"none of its {len(parameters)} parameters is trained"
         raise ModelError(f"{label}: {problem}. Set requires_grad on those that training should change")

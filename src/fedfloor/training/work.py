@@ -1,4 +1,4 @@
-"""What one process computes: local training of devices, evaluation, gradients; nothing knows of other processes."""
+"""Computations of one process: local training of devices, evaluation and gradients."""
 
 __all__ = ["Estimate", "Job", "Work", "has_device", "is_short_of_memory", "network_of", "undisturbed"]
 
@@ -23,50 +23,50 @@ from fedfloor.training.network.models import build_model
 from fedfloor.training.network.split import halves, joined_step, sgd_step, split_step
 from fedfloor.training.network.weights import Layout, initial_weights
 
-_STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy on their own
-_AT_ONCE = 256  #: samples of a forward pass without training
-_GRADIENT_FLOATS = 5_000_000  #: most numbers of per-sample gradients held at a time
+_STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
+_AT_ONCE = 256  #: samples per forward pass outside training
+_GRADIENT_FLOATS = 5_000_000  #: largest number of per-sample gradient values in memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """What all tasks of a run have in common."""
+    """Settings that all tasks of a run share."""
 
     model: Model
     seed: int
     learning_rate: float  #: beta
     iterations: int  #: K
     batch: Ints  #: (N,) D~_n
-    redraw: bool  #: a new batch in every iteration
-    apart: bool  #: train the halves apart, as real machines do
-    device: str = "cpu"  #: of torch
+    redraw: bool  #: draw a new batch in every iteration
+    apart: bool  #: train the halves separately, as real machines do
+    device: str = "cpu"  #: torch device
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one device's gradients say at the current weights (Sec. IV)."""
+    """Gradient statistics of one device at the current weights (Sec. IV)."""
 
-    sigma: float  #: root mean square distance of single gradients from their mean
-    norm: float  #: of the mean gradient
+    sigma: float  #: root mean square distance of per-sample gradients from their mean
+    norm: float  #: norm of the mean gradient
     smoothness: float  #: change of the gradient over a step of gradient descent, per length of the step
 
 
 def has_device(name: str) -> bool:
-    """Whether torch can compute there."""
+    """Whether torch can compute on a device: cpu, cuda or mps."""
     if name == "cuda":
         return torch.cuda.is_available()
     return name == "cpu" or (name == "mps" and torch.backends.mps.is_available())
 
 
 def is_short_of_memory(error: BaseException) -> bool:
-    """Whether there was no memory for a tensor; on the CPU torch says so in words only."""
-    told = type(error) is RuntimeError and "can't allocate memory" in str(error)
-    return told or isinstance(error, MemoryError | torch.OutOfMemoryError)
+    """Whether an error means that memory ran out; on the CPU only torch's message says so."""
+    on_cpu = type(error) is RuntimeError and "can't allocate memory" in str(error)
+    return on_cpu or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Leaves torch's number of threads and its random numbers as they were, for whoever else computes here."""
+    """Restore torch's number of threads and its random state at the end, for other code in this process."""
     threads = torch.get_num_threads()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices):
@@ -77,7 +77,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def network_of(model: Model, seed: int) -> nn.Sequential:
-    """The network with its first weights; own models keep the ones they are made with."""
+    """Build a network with its first weights; users' models keep the weights they are created with."""
     torch.manual_seed(seed)
     network = cast("nn.Sequential", build_model(model))
     if ":" not in model.name:
@@ -86,7 +86,7 @@ def network_of(model: Model, seed: int) -> nn.Sequential:
 
 
 class Work:
-    """A network and the data at hand, and what is computed with them."""
+    """A network, samples, and the computations on them."""
 
     def __init__(self, job: Job, samples: Samples) -> None:
         torch.set_num_threads(1)
@@ -105,25 +105,24 @@ class Work:
 
     @property
     def stacks(self) -> int:
-        """How many devices train at once: several where the network is tiny and dense."""
-        tiny = self.layout.size <= _STACKED_PARAMETERS and not self.job.apart
-        return AT_ONCE if tiny and is_dense(self.network) else 1
+        """Number of devices that train at once: several if the network is small and dense."""
+        small = self.layout.size <= _STACKED_PARAMETERS and not self.job.apart
+        return AT_ONCE if small and is_dense(self.network) else 1
 
     def first_weights(self) -> Vector:
-        """The weights that the seed gives."""
+        """First weights (P,), which follow from the seed."""
         vector = np.empty(self.layout.size, np.float32)
-        fresh = network_of(self.job.model, self.job.seed)
-        Layout(fresh).save(vector)
+        Layout(network_of(self.job.model, self.job.seed)).save(vector)
         return vector
 
-    def train(self, index: int, devices: Ints, cuts: Ints, weights: Vector, trained: Vector) -> Floats:
-        """Local training of devices (k,) in a round; fills `trained` (k, P) and returns their mean losses (k,)."""
+    def train(self, index: int, devices: Ints, cuts: Ints, weights: Vector, out: Vector) -> Floats:
+        """Train devices (k,) locally in a round; fills `out` (k, P) with their weights, returns mean losses (k,)."""
         if self.stacks > 1:
-            return self._train_stacked(index, devices, weights, trained)
+            return self._train_stacked(index, devices, weights, out)
         losses = np.empty(devices.size)
         for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
             losses[k] = self._train_one(index, n, cut, weights)
-            self.layout.save(trained[k])
+            self.layout.save(out[k])
         return losses
 
     def _train_one(self, index: int, n: int, cut: int, weights: Vector) -> float:
@@ -155,8 +154,8 @@ class Work:
             x = x.contiguous(memory_format=torch.channels_last)
         return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
 
-    def _train_stacked(self, index: int, devices: Ints, weights: Vector, trained: Vector) -> Floats:
-        """The same for several devices at once; batches are filled up to the longest with samples of no weight."""
+    def _train_stacked(self, index: int, devices: Ints, weights: Vector, out: Vector) -> Floats:
+        """Train several devices at once; shorter batches are padded with samples of weight 0."""
         job = self.job
         self.layout.load(weights)
         stack, totals = DenseStack(self.network, devices.size), torch.zeros(devices.size, dtype=torch.float64)
@@ -164,7 +163,7 @@ class Work:
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
             totals += stack.step(x, y, share, job.learning_rate).cpu().double()
-        stack.save(trained)
+        stack.save(out)
         return cast("Floats", (totals / job.iterations).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,7 +177,7 @@ class Work:
         return x, y, share
 
     def evaluate(self, begin: int, end: int, weights: Vector) -> tuple[Ints, float]:
-        """Confusion matrix (true, predicted) over some test samples, and the sum of their losses."""
+        """Confusion matrix (true, predicted) of the test samples from `begin` to `end`, and the sum of their losses."""
         self.layout.load(weights)
         self.network.eval()
         classes = self.job.model.classes
@@ -193,9 +192,9 @@ class Work:
         return confusion, total
 
     def gradient(self, n: int, limit: int | None, weights: Vector, out: Vector) -> float:
-        """Gradient of a device's loss over its samples, or over a limited number of them; fills `out` (P,)."""
+        """Loss of a device over all or `limit` of its samples; fills `out` (P,) with the gradient of that loss."""
         self.layout.load(weights)
-        self.network.eval()  # statistics of batch norm stand still, dropout is off
+        self.network.eval()  # batch norm keeps its statistics, dropout is off
         numbers = self._some(n, limit)
         total = 0.0
         for start in range(0, numbers.size, _AT_ONCE):
@@ -207,7 +206,7 @@ class Work:
         return total
 
     def estimate(self, n: int, limit: int, weights: Vector, out: Vector) -> Estimate:
-        """Spread and size of a device's gradients, and how fast they change; fills `out` (P,) with their mean.
+        """Spread, norm and smoothness of a device's gradients; fills `out` (P,) with their mean.
 
         Paper note: sigma is the root mean square distance; the mean distance would not give sigma/sqrt(D~).
         """
@@ -222,7 +221,7 @@ class Work:
         for start in range(0, numbers.size, size):
             x, y = self._tensors(self.samples.images, self.samples.labels, numbers[start : start + size])
             for name, gradients in single(parts, x, y).items():  # (B, ...) each
-                exact = gradients.cpu().double()  # some devices know no float64
+                exact = gradients.cpu().double()  # some torch devices have no float64
                 squares += float(exact.square().sum())
                 mean[name] += exact.sum(0)
         for name, parameter in self.network.named_parameters():
@@ -231,11 +230,11 @@ class Work:
             parameter.grad = (mean[name] / numbers.size).to(parameter.dtype).to(self._device)
         self._take_gradient(out)
         norm = _length(out)
-        moved = np.empty_like(out)
+        probe_gradient = np.empty_like(out)
         probe = (weights - np.float32(self.job.learning_rate) * out).astype(np.float32)
-        self.gradient(n, limit, probe, moved)
+        self.gradient(n, limit, probe, probe_gradient)
         length = _length(probe - weights)
-        change = _length(moved - out)
+        change = _length(probe_gradient - out)
         return Estimate(
             sigma=math.sqrt(max(squares / numbers.size - norm**2, 0.0)),
             norm=norm,
@@ -247,23 +246,23 @@ class Work:
         return functional.cross_entropy(scores, y.unsqueeze(0))
 
     def _some(self, n: int, limit: int | None) -> Ints:
-        """A device's samples, or the same few of them every time."""
-        held = self.samples.of_device(n)
-        return held if limit is None else batch_of(held, limit, self.job.seed, 0, n, -1 % 2**32)
+        """Sample numbers of a device, or `limit` of them, the same ones every time."""
+        numbers = self.samples.of_device(n)
+        return numbers if limit is None else batch_of(numbers, limit, self.job.seed, 0, n, -1 % 2**32)
 
     def _take_gradient(self, out: Vector) -> None:
-        """Move the gradients into a vector laid out like the weights; what is not trained has none."""
+        """Move the gradients into a vector laid out like the weights, with 0 for weights that are not trained."""
         out[:] = 0.0
         flat, at = torch.from_numpy(out), 0
-        trained = dict(self.network.named_parameters())
+        parameters = dict(self.network.named_parameters())
         for name, tensor in self.network.state_dict().items():
-            gradient = trained[name].grad if name in trained else None
+            gradient = parameters[name].grad if name in parameters else None
             if gradient is not None:
                 flat[at : at + tensor.numel()].view(tensor.shape).copy_(gradient)
-                trained[name].grad = None
+                parameters[name].grad = None
             at += tensor.numel()
 
 
 def _length(vector: Vector) -> float:
-    """Euclidean length; numpy's own sum, which no number of threads changes."""
+    """Euclidean length, by NumPy's sum, which does not depend on the number of threads."""
     return math.sqrt(float(np.square(vector.astype(np.float64)).sum()))

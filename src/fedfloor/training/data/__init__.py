@@ -1,1 +1,1 @@
-"""Data sets, who holds what, and which samples make a batch."""
+"""Data sets, the samples that each device holds, and the samples that form a batch."""

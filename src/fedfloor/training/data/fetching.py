@@ -1,4 +1,4 @@
-"""Official files of data sets: download them, and tell whether those at hand are the official ones."""
+"""Official files of data sets: download them, and check whether local files are the official ones."""
 
 __all__ = ["REMOTES", "Fetched", "FileCheck", "Progress", "Remote", "Verified", "fetch", "verify"]
 
@@ -17,13 +17,13 @@ import numpy as np
 from fedfloor.errors import DataError, advice_for
 from fedfloor.training.data.sources import data_folder, dataset_files, load_dataset, unpacked
 
-#: called with the file's name, the bytes that are here and the bytes there are
+#: called with the name of a file, the bytes received so far and the bytes in all
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """An official file."""
+    """An official file on its server."""
 
     url: str
     size_bytes: int
@@ -31,29 +31,29 @@ class Remote:
 
     @property
     def file(self) -> str:
-        """Its name, without folders."""
+        """Name of the file, without folders."""
         return self.url.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file that is in place and official."""
+    """An official file that is now in the folder."""
 
     path: Path
-    fresh: bool  #: false: it was there already
+    fresh: bool  #: False if the file was already there
 
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """One file of a data set."""
+    """Result of checking one file of a data set."""
 
     path: Path
-    checksum: str  #: `official`, or `unknown`: differs from the official one, or there is none
+    checksum: str  #: `official`; or `unknown`, if it differs or there is no official one
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A data set that could be read, in figures."""
+    """Contents of a data set that could be read."""
 
     name: str
     origin: str  #: "embedded slice", or the path it was read from
@@ -70,7 +70,7 @@ _FASHION_MNIST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 _CIFAR10 = "https://www.cs.toronto.edu/~kriz"
 _SVHN = "http://ufldl.stanford.edu/housenumbers"
 
-#: data set -> its official files, with the checksums their authors give
+#: data set -> its official files, with the checksums that their authors publish
 REMOTES: Mapping[str, tuple[Remote, ...]] = MappingProxyType(
     {
         "fashion-mnist": (
@@ -87,7 +87,7 @@ REMOTES: Mapping[str, tuple[Remote, ...]] = MappingProxyType(
     }
 )
 
-#: what the official files hold, so that files that were unpacked or packed anew are known too
+#: MD5 of the content of the official files, so that unpacked and repacked files are recognised too
 _CONTENTS = MappingProxyType(
     {
         "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
@@ -105,7 +105,7 @@ _CONTENTS = MappingProxyType(
 
 _CHUNK = 1 << 18  # bytes
 _TIMEOUT = 30.0  # seconds without a byte
-#: what a network does; any other OSError is the disk's
+#: errors of the network; any other OSError comes from the disk
 _NETWORK = (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, ConnectionError, TimeoutError)
 
 
@@ -116,40 +116,40 @@ def fetch(
     on_progress: Progress | None = None,
     remotes: Mapping[str, Sequence[Remote]] = REMOTES,
 ) -> tuple[Fetched, ...]:
-    """Put the official files into `folder`/`name`; what is there and right stays, what was begun goes on."""
+    """Download the official files into `folder`/`name`; keeps correct files and resumes interrupted downloads."""
     if name not in remotes:
         raise DataError(f"data set '{name}': unknown. {advice_for(name, remotes)}")
     root = data_folder(folder)
     present = {remote: _present(remote, (root, root / name)) for remote in remotes[name]}
     by_hand = [f"{remote.url} to {root / name / remote.file}" for remote, path in present.items() if path is None]
-    done = []
+    files = []
     for remote, path in present.items():
         if path is not None:
-            done.append(Fetched(path, fresh=False))
+            files.append(Fetched(path, fresh=False))
             continue
         target = root / name / remote.file
         try:
             _download(remote, target, on_progress or _silent)
         except _NETWORK as error:
-            advice = f"Try again later, what has arrived is kept; or download by hand: {'; '.join(by_hand)}"
+            advice = f"Try again later: the bytes received so far are kept. Or download by hand: {'; '.join(by_hand)}"
             raise DataError(f"{remote.url}: {_reason(error)}. {advice}") from None
         except OSError as error:
-            advice = "Make room, or name another folder with --data-dir"
+            advice = "Check the folder and its free space, or name another one with --data-dir"
             raise DataError(f"{target}: cannot be written: {error.strerror or error}. {advice}") from None
         by_hand.pop(0)
-        done.append(Fetched(target, fresh=True))
-    return tuple(done)
+        files.append(Fetched(target, fresh=True))
+    return tuple(files)
 
 
 def verify(name: str, folder: Path | None = None, *, remotes: Mapping[str, Sequence[Remote]] = REMOTES) -> Verified:
     """Read a data set as training would, and compare its files with the official ones."""
     data = load_dataset(name, folder)
-    known = {remote.file: remote.md5 for remote in remotes.get(name, ())}
+    checksums = {remote.file: remote.md5 for remote in remotes.get(name, ())}
     train, test = (np.bincount(labels, minlength=data.classes) for labels in (data.train_labels, data.test_labels))
     return Verified(
         name=name,
         origin=data.origin,
-        files=tuple(FileCheck(path, _checksum(path, known)) for path in dataset_files(name, folder)),
+        files=tuple(FileCheck(path, _checksum(path, checksums)) for path in dataset_files(name, folder)),
         training=len(data.train_images),
         test=len(data.test_images),
         classes=data.classes,
@@ -159,30 +159,30 @@ def verify(name: str, folder: Path | None = None, *, remotes: Mapping[str, Seque
     )
 
 
-def _silent(_file: str, _done: int, _total: int) -> None:
-    """No news."""
+def _silent(_file: str, _received: int, _total: int) -> None:
+    """Report no progress."""
 
 
 def _md5(path: Path) -> str:
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def _checksum(path: Path, known: Mapping[str, str]) -> str:
-    if path.name in known and _md5(path) == known[path.name]:
+def _checksum(path: Path, checksums: Mapping[str, str]) -> str:
+    if path.name in checksums and _md5(path) == checksums[path.name]:
         return "official"
     contents = {file: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in unpacked(path)}
     return "official" if all(_CONTENTS.get(file) == md5 for file, md5 in contents.items()) else "unknown"
 
 
 def _present(remote: Remote, places: Sequence[Path]) -> Path | None:
-    """Where the file is already; a file that is not the official one is never overwritten."""
+    """Path of the file if it is already there; a different file of that name raises an error."""
     for place in places:
         path = place / remote.file
         if not path.is_file():
             continue
         if path.stat().st_size != remote.size_bytes or _md5(path) != remote.md5:
-            raise DataError(f"{path}: is there, but is not the official file. Move or remove it, then fetch again")
+            raise DataError(f"{path}: exists, but is not the official file. Move or remove it, then fetch again")
         return path
     return None
 
@@ -190,37 +190,38 @@ def _present(remote: Remote, places: Sequence[Path]) -> Path | None:
 def _download(remote: Remote, target: Path, on_progress: Progress) -> None:
     part = target.with_name(f"{target.name}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    here = part.stat().st_size if part.exists() else 0
-    if here > remote.size_bytes:  # of another file
+    size = part.stat().st_size if part.exists() else 0
+    if size > remote.size_bytes:  # part of another file
         part.unlink()
-        here = 0
-    if here < remote.size_bytes:
-        _receive(remote, part, here, on_progress)
-    found = _md5(part)
-    if found != remote.md5:
+        size = 0
+    if size < remote.size_bytes:
+        _receive(remote, part, size, on_progress)
+    md5 = _md5(part)
+    if md5 != remote.md5:
         part.unlink()
-        wrong = f"{remote.url}: came with MD5 {found}, must be {remote.md5}; removed"
-        raise DataError(f"{wrong}. Fetch again; if that does not help, a proxy or the server sends another file")
+        problem = f"the download has MD5 {md5} instead of {remote.md5} and was removed"
+        advice = "Fetch again; if this happens again, a proxy or the server sends another file"
+        raise DataError(f"{remote.url}: {problem}. {advice}")
     part.replace(target)
 
 
-def _receive(remote: Remote, part: Path, here: int, on_progress: Progress) -> None:
-    """Append what is missing to `part`; a server that sends everything again starts it anew."""
+def _receive(remote: Remote, part: Path, size: int, on_progress: Progress) -> None:
+    """Append the bytes after `size` to `part`; if the server sends the whole file, start over."""
     request = urllib.request.Request(remote.url, headers={"User-Agent": "fedfloor"})  # noqa: S310 - from our table
-    if here:
-        request.add_header("Range", f"bytes={here}-")
+    if size:
+        request.add_header("Range", f"bytes={size}-")
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310 - as above
-        if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {here}-"):
-            here = 0
-        if response.length is not None and here + response.length != remote.size_bytes:
-            raise ConnectionError(f"offers {here + response.length:,} bytes, must be {remote.size_bytes:,}")
-        with part.open("ab" if here else "wb") as opened:
+        if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {size}-"):
+            size = 0
+        if response.length is not None and size + response.length != remote.size_bytes:
+            raise ConnectionError(f"the server offers {size + response.length:,} bytes, must be {remote.size_bytes:,}")
+        with part.open("ab" if size else "wb") as file:
             while chunk := response.read(_CHUNK):
-                opened.write(chunk)
-                here += len(chunk)
-                on_progress(remote.file, here, remote.size_bytes)
-    if here != remote.size_bytes:
-        raise ConnectionError(f"ended after {here:,} of {remote.size_bytes:,} bytes")
+                file.write(chunk)
+                size += len(chunk)
+                on_progress(remote.file, size, remote.size_bytes)
+    if size != remote.size_bytes:
+        raise ConnectionError(f"the connection ended after {size:,} of {remote.size_bytes:,} bytes")
 
 
 def _reason(error: Exception) -> str:

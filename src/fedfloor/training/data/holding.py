@@ -1,4 +1,4 @@
-"""The data of a scenario, handed to its devices."""
+"""Data of a scenario, divided among its devices."""
 
 __all__ = ["HeldBy", "Holding", "HoldingTable", "ShortOf", "ShortageTable", "gather", "shortage_of"]
 
@@ -22,7 +22,7 @@ from fedfloor.training.data.sources import load_dataset
 
 
 class ShortOf(TypedDict):
-    """How many samples a device asks for, and how many it gets."""
+    """Number of samples that a device asks for, and number that it holds."""
 
     floor: str
     name: str
@@ -31,13 +31,13 @@ class ShortOf(TypedDict):
 
 
 class HeldBy(ShortOf):
-    """What one device holds."""
+    """Samples that one device holds."""
 
-    classes: list[int]  #: samples of every class
+    classes: list[int]  #: number of samples of every class
 
 
 class HoldingTable(TypedDict):
-    """Who holds what, as `holding.json` keeps it."""
+    """Samples of every device, as stored in `holding.json`."""
 
     data: str
     origin: str
@@ -47,7 +47,7 @@ class HoldingTable(TypedDict):
 
 
 class ShortageTable(TypedDict):
-    """Devices that will hold fewer samples than they ask for, as far as the data is at hand."""
+    """Devices that will hold fewer samples than they ask for, if the data could be read."""
 
     origin: str | None  #: where the data comes from
     reason: str | None  #: why the data was not read
@@ -56,7 +56,7 @@ class ShortageTable(TypedDict):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """Samples, and a scenario that says how many each device really holds."""
+    """Samples of all devices, and a scenario that says how many each device really holds."""
 
     samples: Samples
     scenario: Scenario
@@ -64,9 +64,8 @@ class Holding:
     histogram: Ints  #: (N, C) samples per device and class
 
     def table(self) -> HoldingTable:
-        """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
-        devices = [(floor.name, device) for floor in self.scenario.floors for device in floor.devices]
-        own = ":" in self.scenario.data.name  # comes shared out, in whatever numbers
+        """Floor of every device, the samples that it asks for, and those that it holds of every class."""
+        own = ":" in self.scenario.data.name  # a user's data comes divided: what a device holds is what it asks for
         return {
             "data": self.scenario.data.name,
             "origin": self.origin,
@@ -80,43 +79,42 @@ class Holding:
                     "held": int(row.sum()),
                     "classes": row.tolist(),
                 }
-                for (floor, device), row in zip(devices, self.histogram, strict=True)
+                for (floor, device), row in zip(_places(self.scenario), self.histogram, strict=True)
             ],
         }
 
 
 def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
-    """Load a scenario's data and share it out; where classes run out devices hold fewer than they asked for."""
+    """Load a scenario's data and divide it; if classes run out, devices hold fewer samples than they ask for."""
     if ":" in scenario.data.name:
-        images, labels, held, test_images, test_labels = _own(scenario)
-        origin, of_all = scenario.data.name, images
+        images, labels, shares, test_images, test_labels = _own(scenario)
+        origin = scenario.data.name
     else:
-        found = load_dataset(scenario.data.name, folder)
-        labels, test_images, test_labels = found.train_labels, found.test_images, found.test_labels
-        held, origin, of_all = _shares(scenario, labels), found.origin, found.train_images
-        images = of_all
-    _refuse_empty(scenario, held)
-    # Only what somebody holds is kept.
-    kept = np.concatenate(held)
-    first = np.concatenate([[0], np.cumsum([numbers.size for numbers in held])])
-    mean, deviation = _scale(of_all)
+        data_set = load_dataset(scenario.data.name, folder)
+        images, labels, origin = data_set.train_images, data_set.train_labels, data_set.origin
+        test_images, test_labels = data_set.test_images, data_set.test_labels
+        shares = _shares(scenario, labels)
+    _refuse_empty(scenario, shares)
+    numbers = np.concatenate(shares)  # samples that no device holds are dropped
+    first = np.concatenate([[0], np.cumsum([share.size for share in shares])])
+    mean, deviation = _scale(images)
     samples = Samples(
-        images=images[kept],
-        labels=labels[kept],
+        images=images[numbers],
+        labels=labels[numbers],
         first=first,
-        held=np.arange(kept.size),
+        held=np.arange(numbers.size),
         test_images=test_images,
         test_labels=test_labels,
         mean=mean,
         deviation=deviation,
     )
     classes = scenario.model.classes
-    histogram = np.array([np.bincount(labels[numbers], minlength=classes) for numbers in held])
-    return Holding(samples, _with_held(scenario, [numbers.size for numbers in held]), origin, histogram)
+    histogram = np.array([np.bincount(labels[share], minlength=classes) for share in shares])
+    return Holding(samples, _with_counts(scenario, [share.size for share in shares]), origin, histogram)
 
 
 def shortage_of(scenario: Scenario, folder: Path | None = None) -> ShortageTable:
-    """Devices that will hold fewer samples than they ask for; missing data is an error only if a folder is named."""
+    """Devices that will hold fewer samples than they ask for; missing data raises only if a folder is named."""
     if ":" in scenario.data.name:
         return {"origin": None, "reason": f"{scenario.data.name} is called when training starts", "devices": None}
     try:
@@ -127,23 +125,31 @@ def shortage_of(scenario: Scenario, folder: Path | None = None) -> ShortageTable
         return {"origin": None, "reason": str(error), "devices": None}
     shares = _shares(scenario, data_set.train_labels)
     _refuse_empty(scenario, shares)
-    places = [(floor.name, device) for floor in scenario.floors for device in floor.devices]
-    short: list[ShortOf] = [
-        {"floor": floor, "name": device.name, "asked": device.samples, "held": numbers.size}
-        for (floor, device), numbers in zip(places, shares, strict=True)
-        if numbers.size < device.samples
+    devices: list[ShortOf] = [
+        {"floor": floor, "name": device.name, "asked": device.samples, "held": share.size}
+        for (floor, device), share in zip(_places(scenario), shares, strict=True)
+        if share.size < device.samples
     ]
-    return {"origin": data_set.origin, "reason": None, "devices": short}
+    return {"origin": data_set.origin, "reason": None, "devices": devices}
 
 
-def _refuse_empty(scenario: Scenario, held: Sequence[Ints]) -> None:
-    for device, numbers in zip(scenario.devices, held, strict=True):
-        if numbers.size == 0:
+def _places(scenario: Scenario) -> list[tuple[str, Device]]:
+    """Every device with the name of its floor."""
+    return [(floor.name, device) for floor in scenario.floors for device in floor.devices]
+
+
+def _refuse_empty(scenario: Scenario, shares: Sequence[Ints]) -> None:
+    for device, share in zip(scenario.devices, shares, strict=True):
+        if share.size == 0 and ":" in scenario.data.name:
+            problem = f"{device.name} holds no samples. Return at least one for every device"
+            raise DataError(f"data '{scenario.data.name}': {problem}")
+        if share.size == 0:
             advice = "Lower the samples of other devices, or give it other classes"
-            raise DataError(f"{scenario.data.name}: {device.name} holds no sample: its classes have run out. {advice}")
+            raise DataError(f"{scenario.data.name}: {device.name} holds no samples: its classes ran out. {advice}")
 
 
 def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:
+    """Sample numbers of every device, by the partition of the scenario."""
     data, classes = scenario.data, scenario.model.classes
     wishes = [Wish(device.samples, floor.classes_per_device) for floor in scenario.floors for device in floor.devices]
     rng = stream(scenario.seed, "data")
@@ -156,23 +162,23 @@ def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:
     return iid(labels, wishes, classes=classes, rng=rng)
 
 
-def _with_held(scenario: Scenario, counts: Sequence[int]) -> Scenario:
-    """The scenario with what devices hold where it is not what they ask for."""
-    left = iter(counts)
+def _with_counts(scenario: Scenario, counts: Sequence[int]) -> Scenario:
+    """Copy a scenario and set `held` of every device that does not hold the number of samples it asks for."""
+    remaining = iter(counts)
 
-    def held(device: Device) -> Device:
-        count = next(left)
+    def with_count(device: Device) -> Device:
+        count = next(remaining)
         return device.model_copy(update={"held": None if count == device.samples else count})
 
     floors = tuple(
-        floor.model_copy(update={"devices": tuple(held(device) for device in floor.devices)})
+        floor.model_copy(update={"devices": tuple(with_count(device) for device in floor.devices)})
         for floor in scenario.floors
     )
     return scenario.model_copy(update={"floors": floors})
 
 
 def _scale(images: npt.NDArray[np.generic]) -> tuple[Floats, Floats]:
-    """Mean and deviation per channel (C,)."""
+    """Mean and standard deviation per channel, (C,) each; a deviation of 0 becomes 1."""
     if images.dtype == np.uint8 and images.ndim > 2:
         levels = np.arange(256.0)
         counts = np.array([np.bincount(images[:, c].ravel(), minlength=256) for c in range(images.shape[1])])
@@ -186,45 +192,44 @@ def _scale(images: npt.NDArray[np.generic]) -> tuple[Floats, Floats]:
 
 
 def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
-    """Data of the user's: a callable that returns the devices' (samples, labels) and the test set's."""
+    """Load a user's data: a callable that returns (samples, labels) of every device and of the test set."""
     name = scenario.data.name
     function = find_reference(name, f"data '{name}'", DataError)
     if not callable(function):
         raise DataError(f"data '{name}': is a {type(function).__name__}, not a callable. Name a function")
     shape = "([(samples, labels) of every device], (samples, labels) of the test set)"
-    called = False
+    has_result = False
     try:
-        returned = function()
-        called = True
-        devices, test = returned
+        result = function()
+        has_result = True
+        devices, test = result
         devices = list(devices)
-    except (Exception, SystemExit) as error:  # the function is the user's and may do anything
-        if not called or is_users(error):  # a generator runs while it is listed
+    except (Exception, SystemExit) as error:  # the user's function may raise anything
+        if not has_result or is_users(error):  # a generator runs the user's code only when it is listed
             raise DataError(f"data '{name}': your function raised {where_raised(error)}") from error
-        raise DataError(f"data '{name}': returned {_described(returned)}, must return {shape}") from None
-    wanted = [device.name for device in scenario.devices]
-    if len(devices) != len(wanted):
-        raise DataError(
-            f"data '{name}': has {len(devices)} devices, the scenario has {len(wanted)}. Give one pair each"
-        )
-    parts = [_checked(name, place, pair, scenario) for place, pair in zip(wanted, devices, strict=True)]
+        raise DataError(f"data '{name}': returned {_description(result)}, must return {shape}") from None
+    names = [device.name for device in scenario.devices]
+    if len(devices) != len(names):
+        problem = f"has {len(devices)} devices, the scenario has {len(names)}"
+        raise DataError(f"data '{name}': {problem}. Return one pair for every device")
+    parts = [_checked(name, place, pair, scenario) for place, pair in zip(names, devices, strict=True)]
     test_images, test_labels = _checked(name, "test set", test, scenario)
     if test_labels.size == 0:
         raise DataError(f"data '{name}': the test set is empty. Give it at least one sample")
     first = np.concatenate([[0], np.cumsum([labels.size for _, labels in parts])])
-    held = [np.arange(begin, end) for begin, end in itertools.pairwise(first)]
+    shares = [np.arange(begin, end) for begin, end in itertools.pairwise(first)]
     images, labels = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-    return images, labels, held, test_images, test_labels
+    return images, labels, shares, test_images, test_labels
 
 
-def _described(returned: Any) -> str:
-    """What a function returned, in a few words."""
-    kind = type(returned).__name__
-    return f"a {kind} of {len(returned)}" if isinstance(returned, list | tuple | dict) else f"a {kind}"
+def _description(value: object) -> str:
+    """Describe a value in a few words."""
+    kind = type(value).__name__
+    return f"a {kind} of {len(value)}" if isinstance(value, list | tuple | dict) else f"a {kind}"
 
 
 def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any, Ints]:
-    """Samples and labels of a device or the test set, if they are what the model takes."""
+    """Check that the samples and labels of a device or the test set fit the model."""
     try:
         images, labels = np.asarray(pair[0]), np.asarray(pair[1])
     except (TypeError, ValueError, IndexError, KeyError):
@@ -241,7 +246,7 @@ def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any,
             raise DataError(f"data '{name}': {place}: samples must be finite")
     problem = f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}"
     if labels.dtype.kind not in "iu":
-        raise DataError(f"{problem}, got {labels.dtype}. Convert them, as by labels.astype(int)")
+        raise DataError(f"{problem}, got {labels.dtype}. Convert them, for example with labels.astype(int)")
     if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise DataError(f"{problem}, got {labels.min()}..{labels.max()}")
     return images, labels.astype(np.int64)

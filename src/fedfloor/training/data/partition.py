@@ -1,4 +1,4 @@
-"""Who holds which samples: labels of a data set -> one list of sample numbers per device."""
+"""Division of a data set among devices: labels -> one list of sample numbers per device."""
 
 __all__ = ["Wish", "by_classes", "by_shards", "dirichlet", "iid"]
 
@@ -12,124 +12,124 @@ from fedfloor.arrays import Ints
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What one device would like to hold."""
+    """Number of samples and of classes that one device asks for."""
 
     samples: int  #: D_n
     classes: int | None = None  #: q_m; None for all
 
 
 class _Stock:
-    """Samples that nobody holds yet, class by class, shuffled."""
+    """Samples that no device holds yet, class by class, shuffled."""
 
     def __init__(self, labels: Ints, classes: int, rng: np.random.Generator) -> None:
         self._left = [rng.permutation(np.flatnonzero(labels == label)) for label in range(classes)]
 
     def sizes(self) -> Ints:
-        """How many are left of every class, (C,)."""
+        """Number of samples left of every class, (C,)."""
         return np.array([left.size for left in self._left])
 
     def take(self, counts: Ints) -> Ints:
-        """So many of every class (C,), or what is left of it."""
-        taken = [left[:count] for left, count in zip(self._left, counts, strict=True)]
+        """Take `counts` (C,) samples of the classes, or all that a class has left."""
+        parts = [left[:count] for left, count in zip(self._left, counts, strict=True)]
         self._left = [left[count:] for left, count in zip(self._left, counts, strict=True)]
-        return np.concatenate(taken)
+        return np.concatenate(parts)
 
     def take_alike(self, total: int, among: Ints) -> Ints:
-        """So many in all, evenly over some classes; what a class lacks comes from the others of them."""
+        """Take `total` samples evenly from the classes `among`; what one class lacks comes from the others."""
         left = self.sizes()
         counts = np.zeros(left.size, np.int64)
         while total > 0:
-            open_ = among[left[among] > counts[among]]
-            if open_.size == 0:
+            sources = among[left[among] > counts[among]]
+            if sources.size == 0:
                 break
-            each, rest = divmod(total, open_.size)
-            wanted = np.full(open_.size, each)
-            wanted[:rest] += 1
-            granted = np.minimum(wanted, left[open_] - counts[open_])
-            counts[open_] += granted
-            total -= int(granted.sum())
+            each, rest = divmod(total, sources.size)
+            demand = np.full(sources.size, each)
+            demand[:rest] += 1
+            supply = np.minimum(demand, left[sources] - counts[sources])
+            counts[sources] += supply
+            total -= int(supply.sum())
         return self.take(counts)
 
 
 def by_classes(
     labels: Ints, wishes: Sequence[Wish], *, classes: int, fraction: float, rng: np.random.Generator
 ) -> list[Ints]:
-    """The paper's: a fraction chi of each device's samples from its own q classes, the rest from all.
+    """Partition of the paper: a fraction chi of each device's samples from its own q classes, the rest from all.
 
-    Without replacement. A class that is asked for more often than it has samples is shared in proportion; what a
-    device lacks comes from its other classes if they have some left, else it holds fewer.
+    Samples are drawn without replacement. A class with too few samples is shared in proportion to the demand. What a
+    device lacks comes from its other classes if they have samples left; otherwise it holds fewer.
     """
     stock = _Stock(labels, classes, rng)
     own = [rng.permutation(classes)[: min(wish.classes or classes, classes)] for wish in wishes]
-    biased = [round(fraction * wish.samples) for wish in wishes]
-    asked = np.zeros((len(wishes), classes), np.int64)
-    for n, total in enumerate(biased):
+    totals = [round(fraction * wish.samples) for wish in wishes]  # from the device's own classes
+    demand = np.zeros((len(wishes), classes), np.int64)
+    for n, total in enumerate(totals):
         each, rest = divmod(total, own[n].size)
-        asked[n, own[n]] = each
-        asked[n, own[n][:rest]] += 1
-    scale = np.minimum(1.0, stock.sizes() / np.maximum(asked.sum(0), 1))
-    held = [stock.take(granted) for granted in np.floor(asked * scale).astype(np.int64)]
-    for n, total in enumerate(biased):
-        held[n] = np.concatenate([held[n], stock.take_alike(total - held[n].size, own[n])])
-    # The rest is drawn after everybody has their own, so that nobody's classes run out for the sake of it.
-    rests = [wish.samples - total for wish, total in zip(wishes, biased, strict=True)]
-    drawn = [stock.take(_drawn(stock.sizes(), rest, rng)) for rest in rests]
-    return [np.sort(np.concatenate(pair)) for pair in zip(held, drawn, strict=True)]
+        demand[n, own[n]] = each
+        demand[n, own[n][:rest]] += 1
+    scale = np.minimum(1.0, stock.sizes() / np.maximum(demand.sum(0), 1))
+    shares = [stock.take(counts) for counts in np.floor(demand * scale).astype(np.int64)]
+    for n, total in enumerate(totals):
+        shares[n] = np.concatenate([shares[n], stock.take_alike(total - shares[n].size, own[n])])
+    # The rest is drawn last, so that it does not use up the classes that devices have of their own.
+    rests = [wish.samples - total for wish, total in zip(wishes, totals, strict=True)]
+    draws = [stock.take(_draw_counts(stock.sizes(), rest, rng)) for rest in rests]
+    return [np.sort(np.concatenate(pair)) for pair in zip(shares, draws, strict=True)]
 
 
-def _drawn(left: Ints, total: int, rng: np.random.Generator) -> Ints:
-    """How many of each class a blind draw of `total` samples takes, (C,)."""
+def _draw_counts(left: Ints, total: int, rng: np.random.Generator) -> Ints:
+    """Number of samples of each class in a blind draw of `total` samples, (C,)."""
     return rng.multivariate_hypergeometric(left, min(total, int(left.sum())))
 
 
 def iid(labels: Ints, wishes: Sequence[Wish], *, classes: int, rng: np.random.Generator) -> list[Ints]:
-    """Every device draws from all that is left."""
+    """Every device draws blindly from all samples that are left."""
     stock = _Stock(labels, classes, rng)
-    return [np.sort(stock.take(_drawn(stock.sizes(), wish.samples, rng))) for wish in wishes]
+    return [np.sort(stock.take(_draw_counts(stock.sizes(), wish.samples, rng))) for wish in wishes]
 
 
 def dirichlet(
     labels: Ints, wishes: Sequence[Wish], *, classes: int, concentration: float, rng: np.random.Generator
 ) -> list[Ints]:
-    """Class shares of every device from a symmetric Dirichlet distribution: small concentrations, few classes."""
-    stock, held = _Stock(labels, classes, rng), []
+    """Class shares of every device from a symmetric Dirichlet distribution; small concentrations give few classes."""
+    stock, shares = _Stock(labels, classes, rng), []
     for wish in wishes:
-        mine = np.zeros(classes, np.int64)
-        shares, left = rng.dirichlet(np.full(classes, concentration)), stock.sizes()
-        while (lacking := wish.samples - int(mine.sum())) > 0 and np.any(shares[left > mine] > 0.0):
-            chances = np.where(left > mine, shares, 0.0)
-            more = rng.multinomial(lacking, chances / chances.sum())
-            mine = np.minimum(mine + more, left)
-        held.append(np.sort(stock.take(mine)))
-    return held
+        counts = np.zeros(classes, np.int64)
+        ratios, left = rng.dirichlet(np.full(classes, concentration)), stock.sizes()
+        while (shortage := wish.samples - int(counts.sum())) > 0 and np.any(ratios[left > counts] > 0.0):
+            chances = np.where(left > counts, ratios, 0.0)
+            more = rng.multinomial(shortage, chances / chances.sum())
+            counts = np.minimum(counts + more, left)
+        shares.append(np.sort(stock.take(counts)))
+    return shares
 
 
 def by_shards(labels: Ints, wishes: Sequence[Wish], *, shards: int, rng: np.random.Generator) -> list[Ints]:
-    """Samples sorted by label, cut into pieces; every device gets some pieces, which hold one or two classes each.
+    """Sort samples by label and cut them into pieces of one or two classes; every device gets at most `shards` pieces.
 
-    Pieces are as long as the devices' wishes ask for, so that all devices together hold what they wish if there is
-    enough, and proportionally less otherwise.
+    The lengths of the pieces follow from the wishes, so that every device holds what it asks for if there is enough,
+    and proportionally less otherwise.
     """
-    order = np.argsort(labels + rng.random(labels.size) * 0.5, kind="stable")  # by label, shuffled within
-    wanted = sum(wish.samples for wish in wishes)
-    scale = min(1.0, labels.size / wanted)
+    order = np.argsort(labels + rng.random(labels.size) * 0.5, kind="stable")  # by label, and shuffled within a label
+    demand = sum(wish.samples for wish in wishes)
+    scale = min(1.0, labels.size / demand)
     pieces = [
         (n, size)
         for n, wish in enumerate(wishes)
-        for size in _pieces(int(wish.samples * scale), shards)  # none for a device that gets nothing
+        for size in _pieces(int(wish.samples * scale), shards)  # no pieces for a device that gets nothing
     ]
-    sizes, owner = [size for _, size in pieces], rng.permutation(len(pieces))  # which comes next along the order
-    held: list[list[Ints]] = [[] for _ in wishes]
+    sizes, sequence = [size for _, size in pieces], rng.permutation(len(pieces))  # of the pieces along the labels
+    shares: list[list[Ints]] = [[] for _ in wishes]
     step = labels.size / max(1, sum(sizes))  # pieces are spread over all labels
     start = 0
-    for piece in owner:
+    for piece in sequence:
         begin = int(start * step)
-        held[pieces[piece][0]].append(order[begin : begin + sizes[piece]])
+        shares[pieces[piece][0]].append(order[begin : begin + sizes[piece]])
         start += sizes[piece]
-    return [np.sort(np.concatenate([np.zeros(0, np.int64), *mine])) for mine in held]
+    return [np.sort(np.concatenate([np.zeros(0, np.int64), *share])) for share in shares]
 
 
 def _pieces(total: int, count: int) -> list[int]:
-    """So many samples in at most `count` pieces of nearly equal length."""
+    """Lengths of at most `count` pieces, nearly equal, that add up to `total` samples."""
     count = min(count, total)
     return [total // count + (k < total % count) for k in range(count)]

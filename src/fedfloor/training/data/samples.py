@@ -1,4 +1,4 @@
-"""The samples of a run: who holds which, and which of them make a batch."""
+"""Samples of a run: which device holds which, and which of them form a batch."""
 
 __all__ = ["Samples", "batch_of"]
 
@@ -12,7 +12,7 @@ from fedfloor.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """The data of a run, and which device holds what."""
+    """Data of a run, and the samples that each device holds."""
 
     images: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
     labels: Ints  #: (D,)
@@ -28,7 +28,7 @@ class Samples:
         return self.held[self.first[n] : self.first[n + 1]]
 
 
-def batch_of(held: Ints, size: int, seed: int, index: int, device: int, iteration: int) -> Ints:
-    """Sample numbers of a device's batch in a round, drawn without replacement; every batch has its own stream."""
+def batch_of(numbers: Ints, size: int, seed: int, index: int, device: int, iteration: int) -> Ints:
+    """Batch of a device in a round, drawn from its sample numbers without replacement, by a stream of its own."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, index, device, iteration)))
-    return np.sort(rng.choice(held, size=min(size, held.size), replace=False))
+    return np.sort(rng.choice(numbers, size=min(size, numbers.size), replace=False))

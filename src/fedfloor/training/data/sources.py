@@ -1,4 +1,4 @@
-"""Data sets, read from their official files or from the slice of Fashion-MNIST inside the package."""
+"""Data sets, read from their official files or from the slice of Fashion-MNIST in this package."""
 
 __all__ = ["EMBEDDED", "DataSet", "data_folder", "dataset_files", "load_dataset", "unpacked"]
 
@@ -25,7 +25,7 @@ from fedfloor.scenario.catalogue import DATASETS
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
-#: 10 classes of Fashion-MNIST in equal shares; made by benchmarks/embed_fashion_mnist.py
+#: 10 classes of Fashion-MNIST in equal shares; written by benchmarks/embed_fashion_mnist.py
 EMBEDDED = Path(__file__).parent / "embedded" / "fashion-mnist.npz.xz"
 
 _CLASSES = 10  # of all three data sets
@@ -33,9 +33,9 @@ _CIFAR_FOLDER = "cifar-10-batches-bin"
 _CIFAR_BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 _CIFAR_RECORDS = 10_000  # in every batch
 _IDX_FILES = tuple(f"{half}-{kind}-ubyte" for half in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
-_IDX_IMAGES, _IDX_LABELS = 0x803, 0x801  # magic numbers: bytes in three dimensions, in one
+_IDX_IMAGES, _IDX_LABELS = 0x803, 0x801  # magic numbers: bytes in three dimensions, and in one
 
-#: data set -> the forms it comes in -> the files of a form, each under the names it may have
+#: data set -> the forms in which it is distributed -> the files of a form, each with its possible names
 _FORMS = MappingProxyType(
     {
         "fashion-mnist": (tuple((file, f"{file}.gz") for file in _IDX_FILES),),
@@ -50,7 +50,7 @@ _FORMS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataSet:
-    """Pictures with labels; arrays are contiguous and belong to the reader."""
+    """Images with labels; arrays are contiguous, and the caller may change them."""
 
     name: str
     origin: str  #: "embedded slice", or the path it was read from
@@ -68,46 +68,46 @@ class _Samples:
 
 
 class _BrokenFileError(DataError):
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path}: {what}")
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
 
 
 def data_folder(folder: Path | None = None) -> Path:
-    """Where data sets are looked for: the folder, else FEDFLOOR_DATA, else fedfloor in the user's data folder."""
-    named = folder or os.environ.get("FEDFLOOR_DATA")
-    if named:
-        return Path(named)
+    """Folder with data sets: `folder`, else FEDFLOOR_DATA, else `fedfloor` in the user's data folder."""
+    path = folder or os.environ.get("FEDFLOOR_DATA")
+    if path:
+        return Path(path)
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "fedfloor"
 
 
 def dataset_files(name: str, folder: Path | None = None) -> tuple[Path, ...]:
-    """The files a data set is read from: in the folder, or in the one inside it that is called like the data set."""
+    """Files of a data set, in `data_folder(folder)` or in its subfolder that is named after the data set."""
     if name not in _FORMS:
         raise DataError(f"data set '{name}': unknown. {advice_for(name, DATASETS)}")
     root = data_folder(folder)
     if not root.is_dir() and (folder is not None or os.environ.get("FEDFLOOR_DATA")):
         source = "--data-dir" if folder is not None else "FEDFLOOR_DATA"
-        raise DataError(f"{root}: no such folder. Make it, or name another ({source})")
+        raise DataError(f"{root}: no such folder. Create it, or name another one with {source}")
     incomplete = ""
     for place in (root, root / name):
         for form in _FORMS[name]:
-            found = [next((place / file for file in names if (place / file).is_file()), None) for names in form]
-            paths = tuple(path for path in found if path is not None)
+            matches = [next((place / file for file in names if (place / file).is_file()), None) for names in form]
+            paths = tuple(path for path in matches if path is not None)
             if len(paths) == len(form):
                 return paths
             if paths and not incomplete:
-                incomplete = f"{place / form[found.index(None)][0]}: missing, though {paths[0].name} is there"
+                incomplete = f"{place / form[matches.index(None)][0]}: missing, though {paths[0].name} is there"
     if incomplete:
         raise DataError(f"{incomplete}. Put it there, or {_fetching(name, folder)}")
     if name == "fashion-mnist":
         return (EMBEDDED,)
-    wanted = " or ".join(_listed(form) for form in _FORMS[name])
+    forms = " or ".join(_listing(form) for form in _FORMS[name])
     where = f"in {root} or {root / name}"
-    raise DataError(f"{name}: no {wanted} {where}. Put it there, or {_fetching(name, folder)}")
+    raise DataError(f"{name}: no {forms} {where}. Put it there, or {_fetching(name, folder)}")
 
 
 def load_dataset(name: str, folder: Path | None = None) -> DataSet:
-    """A data set by its name; `folder` as in `data_folder`."""
+    """Read a data set by its name; `folder` as in `data_folder`."""
     files = dataset_files(name, folder)
     try:
         if files == (EMBEDDED,):
@@ -123,7 +123,7 @@ def load_dataset(name: str, folder: Path | None = None) -> DataSet:
 
 
 def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of the official files in a file: itself, or what a .gz or an archive of CIFAR-10 holds."""
+    """Name and content of each official file in `path`: the file itself, or those in a .gz or a CIFAR-10 archive."""
     try:
         if path.name.endswith((".tar.gz", ".tar.xz")):
             yield from _members(path)
@@ -134,10 +134,10 @@ def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
     except OSError as error:
         raise _BrokenFileError(path, f"cannot be read: {error.strerror or error}") from None
     except (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
-        raise _BrokenFileError(path, f"is damaged or not whole: {error}") from None
+        raise _BrokenFileError(path, f"is damaged or incomplete: {error}") from None
 
 
-def _listed(form: tuple[tuple[str, ...], ...]) -> str:
+def _listing(form: tuple[tuple[str, ...], ...]) -> str:
     folder = PurePosixPath(form[0][0]).parent.name
     return f"folder {folder}" if folder else " and ".join(" or ".join(names) for names in form)
 
@@ -148,7 +148,7 @@ def _fetching(name: str, folder: Path | None) -> str:
 
 
 def _checked(path: Path, labels: NDArray[np.generic], *, lowest: int, highest: int) -> Labels:
-    """Labels as whole numbers within their range."""
+    """Check that labels are whole numbers within their range, and convert them to integers."""
     if labels.size == 0:
         raise _BrokenFileError(path, "holds no samples")
     wrong = np.flatnonzero(~np.isin(labels, np.arange(lowest, highest + 1)))
@@ -162,10 +162,10 @@ def _checked(path: Path, labels: NDArray[np.generic], *, lowest: int, highest: i
 
 
 def _read_embedded() -> DataSet:
-    with lzma.open(EMBEDDED) as opened, np.load(io.BytesIO(opened.read()), allow_pickle=False) as stored:
-        # kept column by column, which packs better
-        images = {half: np.ascontiguousarray(stored[f"{half}_columns"].swapaxes(2, 3)) for half in ("train", "test")}
-        labels = {half: stored[f"{half}_labels"].astype(np.int64) for half in ("train", "test")}
+    with lzma.open(EMBEDDED) as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
+        # The images are stored column by column, which compresses better.
+        images = {half: np.ascontiguousarray(arrays[f"{half}_columns"].swapaxes(2, 3)) for half in ("train", "test")}
+        labels = {half: arrays[f"{half}_labels"].astype(np.int64) for half in ("train", "test")}
     return DataSet(
         "fashion-mnist", "embedded slice", images["train"], labels["train"], images["test"], labels["test"], _CLASSES
     )
@@ -179,10 +179,10 @@ def _read_fashion_mnist(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
 def _read_idx_pair(image_file: Path, label_file: Path) -> _Samples:
     images = _read_idx(image_file, _IDX_IMAGES)
     if images.shape[1:] != (28, 28):
-        raise _BrokenFileError(image_file, f"its pictures are {images.shape[1]}x{images.shape[2]}, must be 28x28")
+        raise _BrokenFileError(image_file, f"its images are {images.shape[1]}x{images.shape[2]}, must be 28x28")
     labels = _checked(label_file, _read_idx(label_file, _IDX_LABELS), lowest=0, highest=_CLASSES - 1)
     if len(images) != len(labels):
-        raise _BrokenFileError(label_file, f"holds {len(labels)} labels for {len(images)} pictures")
+        raise _BrokenFileError(label_file, f"holds {len(labels)} labels for {len(images)} images")
     return _Samples(images[:, np.newaxis], labels)
 
 
@@ -190,13 +190,13 @@ def _read_idx(path: Path, magic: int) -> Pixels:
     ((_, content),) = unpacked(path)
     expected = magic.to_bytes(4, "big")
     if content[:4] != expected:
-        found = content[:4].hex() or "nothing"
-        raise _BrokenFileError(path, f"is another kind of file: starts with {found}, must start with {expected.hex()}")
+        prefix = content[:4].hex() or "nothing"
+        raise _BrokenFileError(path, f"is another kind of file: starts with {prefix}, must start with {expected.hex()}")
     start = 4 + 4 * (magic & 0xFF)  # the last byte of the magic number counts the dimensions
     shape = tuple(int.from_bytes(content[place : place + 4], "big") for place in range(4, start, 4))
     size = start + int(np.prod(shape, dtype=object))
     if len(content) != size:
-        raise _BrokenFileError(path, f"holds {len(content):,} bytes, its header promises {size:,}")
+        raise _BrokenFileError(path, f"holds {len(content):,} bytes, its header says {size:,}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
 
 
@@ -226,7 +226,7 @@ def _read_cifar10(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The batches inside an archive, in its order."""
+    """Name and content of the batches in an archive, in its order."""
     with _stream(path) as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as archive:
         for member in archive:
             place = PurePosixPath(member.name)
@@ -244,7 +244,7 @@ def _stream(path: Path) -> io.BufferedIOBase:
     return io.BufferedReader(_Joined(_unpack_blocks(path, blocks)), buffer_size=1 << 20)
 
 
-# A .xz made with several threads consists of blocks that can be unpacked at the same time; its index comes last.
+# A .xz written with several threads consists of blocks that can be unpacked in parallel; its index comes last.
 # https://tukaani.org/xz/xz-file-format.txt
 
 _XZ_EDGE = 12  # bytes of the header and of the footer
@@ -252,22 +252,22 @@ _XZ_EDGE = 12  # bytes of the header and of the footer
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    start: int  #: where in the file
+    start: int  #: position in the file
     packed: int  #: bytes, padding included
     plain: int  #: bytes when unpacked
 
 
 def _xz_blocks(path: Path) -> tuple[_Block, ...]:
-    """The blocks that the index tells of; none if the file is not one simple stream."""
+    """Blocks that the index lists; empty if the file is not one simple stream."""
     size = path.stat().st_size
-    with path.open("rb") as opened:
-        opened.seek(max(size - _XZ_EDGE, 0))
-        footer = opened.read()
+    with path.open("rb") as file:
+        file.seek(max(size - _XZ_EDGE, 0))
+        footer = file.read()
         index_size = (int.from_bytes(footer[4:8], "little") + 1) * 4
         if footer[-2:] != b"YZ" or index_size > size - 2 * _XZ_EDGE:
             return ()
-        opened.seek(size - _XZ_EDGE - index_size)
-        index = io.BytesIO(opened.read(index_size))
+        file.seek(size - _XZ_EDGE - index_size)
+        index = io.BytesIO(file.read(index_size))
     if index.read(1) != b"\0":
         return ()
     blocks, start = [], _XZ_EDGE
@@ -281,7 +281,7 @@ def _xz_blocks(path: Path) -> tuple[_Block, ...]:
 
 
 def _xz_number(index: io.BytesIO) -> int:
-    """A number of 7 bits a byte, lowest first; all bytes but the last have their top bit set."""
+    """Read a number with 7 bits per byte, lowest first; every byte except the last has its top bit set."""
     value, shift = 0, 0
     while True:
         (byte,) = index.read(1) or b"\0"
@@ -292,24 +292,24 @@ def _xz_number(index: io.BytesIO) -> int:
 
 
 def _unpack_blocks(path: Path, blocks: tuple[_Block, ...]) -> Iterator[bytes]:
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # unpacking does not hold Python's lock
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # unpacking releases Python's global lock
         yield from pool.map(partial(_unpack_block, path), blocks)
 
 
 def _unpack_block(path: Path, block: _Block) -> bytes:
-    """One block, its checksum compared."""
+    """Unpack one block; a wrong checksum raises an error."""
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-    with path.open("rb") as opened:
-        unpacker.decompress(opened.read(_XZ_EDGE))
-        opened.seek(block.start)
-        content = unpacker.decompress(opened.read(block.packed))
+    with path.open("rb") as file:
+        unpacker.decompress(file.read(_XZ_EDGE))
+        file.seek(block.start)
+        content = unpacker.decompress(file.read(block.packed))
     if len(content) != block.plain:
-        raise lzma.LZMAError(f"the block at byte {block.start} is not whole")
+        raise lzma.LZMAError(f"the block at byte {block.start} is incomplete")
     return content
 
 
 class _Joined(io.RawIOBase):
-    """Chunks, read as one stream."""
+    """Stream that joins chunks of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -340,17 +340,17 @@ def _read_svhn(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
 
 def _read_mat(path: Path) -> _Samples:
     try:
-        stored = scipy.io.loadmat(path, variable_names=["X", "y"])
-    except Exception as error:  # foreign bytes make it raise nearly anything
+        arrays = scipy.io.loadmat(path, variable_names=["X", "y"])
+    except Exception as error:  # a file of another kind can raise almost anything
         raise _BrokenFileError(path, f"cannot be read as a MATLAB 5 file: {type(error).__name__}: {error}") from None
     for key in ("X", "y"):
-        if key not in stored:
+        if key not in arrays:
             raise _BrokenFileError(path, f"holds no {key}")
-    images, labels = stored["X"], stored["y"]
+    images, labels = arrays["X"], arrays["y"]
     if images.shape[:3] != (32, 32, 3) or images.ndim != 4 or images.dtype != np.uint8:
         raise _BrokenFileError(path, f"X is {images.dtype} {images.shape}, must be uint8 (32, 32, 3, N)")
     if labels.dtype.kind not in "uif" or labels.shape != (images.shape[3], 1):
-        wanted = f"must be numbers ({images.shape[3]}, 1), as many as X has pictures"
-        raise _BrokenFileError(path, f"y is {labels.dtype} {labels.shape}, {wanted}")
+        rule = f"must be numbers ({images.shape[3]}, 1), one for each image in X"
+        raise _BrokenFileError(path, f"y is {labels.dtype} {labels.shape}, {rule}")
     digits = _checked(path, labels.ravel(), lowest=1, highest=10) % 10  # the file writes 10 for 0
     return _Samples(np.ascontiguousarray(images.transpose(3, 2, 0, 1)), digits)

@@ -1,53 +1,54 @@
-"""Several devices' small dense networks trained at once: one matrix product per layer for all of them.
+"""Training of several devices' small dense networks at once: one matrix product per layer for all of them.
 
-The weights take their step inside the product, so that no gradient is ever written to memory: on small networks most
-of the time goes into moving weights, not into arithmetic.
+The update of the weights is part of the product, so no gradient is ever written to memory. On small networks most of
+the time goes into moving weights, not into arithmetic.
 """
 
 __all__ = ["AT_ONCE", "DenseStack", "is_dense"]
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedfloor.arrays import Vector
 from fedfloor.training.network.description import chain
 
-AT_ONCE = 8  #: devices whose weights still fit a core's cache together
+AT_ONCE = 8  #: devices whose weights fit a core's cache together
 
-#: activation -> its derivative, from its output
+#: activation -> its derivative as a function of its output
 _ACTIVATIONS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
     nn.ReLU: lambda out: (out > 0).to(out.dtype),
     nn.Sigmoid: lambda out: out * (1.0 - out),
     nn.Tanh: lambda out: 1.0 - out * out,
 }
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")  #: no public way to ask
+#: attributes that hold hooks; torch has no public way to ask for them
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def is_dense(network: nn.Module) -> bool:
-    """Whether a network is a flatten, then plain linear layers with simple activations between them, all trained."""
+    """Whether a network is a flatten, then plain linear layers with simple activations in between, all trained."""
     first, *modules = (module for _, module in chain(network) if not isinstance(module, nn.Identity))
     alternate = all(
-        _is_plain(module) or (type(module) in _ACTIVATIONS and isinstance(before, nn.Linear))
-        for before, module in zip([None, *modules], modules, strict=False)
+        _is_plain(module) or (type(module) in _ACTIVATIONS and isinstance(previous, nn.Linear))
+        for previous, module in zip([None, *modules], modules, strict=False)
     )
-    trained = all(
+    trainable = all(
         parameter.requires_grad and parameter.dtype == torch.float32 for parameter in network.parameters()
     ) and not list(network.buffers())
-    trained = trained and not any(_is_watched(part) for part in (*network.modules(), *network.parameters()))
-    return type(first) is nn.Flatten and alternate and trained and bool(modules) and _is_plain(modules[-1])
+    trainable = trainable and not any(_is_watched(part) for part in (*network.modules(), *network.parameters()))
+    return type(first) is nn.Flatten and alternate and trainable and bool(modules) and _is_plain(modules[-1])
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """A linear layer that is nothing more: no weights computed from others."""
+    """Whether a module is an ordinary linear layer, without weights that are computed from others."""
     return type(module) is nn.Linear and {name for name, _ in module.named_parameters()} <= {"weight", "bias"}
 
 
 def _is_watched(part: object) -> bool:
-    """Whether a module or a weight has hooks or a forward of its own, which a stack would pass by."""
+    """Whether a module or a weight has hooks or its own forward, which a stack would bypass."""
     return any(getattr(part, name, None) for name in _HOOKS) or "forward" in vars(part)
 
 
@@ -64,7 +65,7 @@ class DenseStack:
                 self._layers.append((weight, bias, None if isinstance(follower, nn.Linear) else follower))
 
     def step(self, x: Tensor, y: Tensor, share: Tensor, rate: float) -> Tensor:
-        """One step of SGD for every device; x (k, B, ...), y and the samples' weights (k, B) -> losses (k,)."""
+        """Take one SGD step for every device; x (k, B, ...), y and sample weights `share` (k, B) -> losses (k,)."""
         with torch.no_grad():
             outputs = [x.flatten(2)]  # (k, B, in)
             for weight, bias, activation in self._layers:
@@ -88,9 +89,9 @@ class DenseStack:
                     error = below
         return losses
 
-    def save(self, trained: Any) -> None:
-        """Write the weights of every device into vectors (k, P), laid out as the network's own."""
-        out, at = torch.from_numpy(trained), 0
+    def save(self, vectors: Vector) -> None:
+        """Write the weights of every device into vectors (k, P), laid out like those of the network."""
+        out, at = torch.from_numpy(vectors), 0
         for weight, bias, _ in self._layers:
             for part in (weight, bias):
                 if part is not None:

@@ -171,12 +171,14 @@ def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:
         result = functional_call(module, _without_data(module), (value,))
     except Exception as error:
         if is_users(error):  # a hook, or a forward that replaces the module's own
-            raise ModelError(f"{label}: module '{path}' ({module}) failed: {where_raised(error)}. Fix it") from error
+            problem = f"module '{path}' ({module}) failed: {where_raised(error)}"
+            raise ModelError(f"{label}: {problem}. Fix the module") from error
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         problem = f"shapes do not chain: module '{path}' ({module}) cannot take {list(value.shape[1:])}"
-        raise ModelError(f"{label}: {problem}: {reason}. Fix its sizes") from None
+        raise ModelError(f"{label}: {problem}: {reason}. Correct its sizes") from None
     if not isinstance(result, Tensor) or result.dim() < 2 or result.shape[0] != _BATCH:
-        raise ModelError(f"{label}: module '{path}' ({module}) does not keep one result per sample. Fix its settings")
+        problem = f"module '{path}' ({module}) does not return one result per sample"
+        raise ModelError(f"{label}: {problem}. Correct its settings")
     return result
 
 

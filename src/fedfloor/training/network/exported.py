@@ -1,4 +1,4 @@
-"""A model that `fedfloor evaluate --export` wrote, back as a torch module."""
+"""Loading of a model that `fedfloor evaluate --export` wrote."""
 
 __all__ = ["ScaledModel", "load_exported"]
 
@@ -16,7 +16,7 @@ from fedfloor.training.network.models import build_model
 
 
 class ScaledModel(nn.Module):
-    """A network that takes samples as they are in the data: it scales them as they were scaled in training."""
+    """A network for unscaled samples, which it scales as in training."""
 
     mean: Tensor  #: (C, 1, ...)
     deviation: Tensor  #: (C, 1, ...)
@@ -29,32 +29,35 @@ class ScaledModel(nn.Module):
         self.register_buffer("deviation", deviation.reshape(shape))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores (n, classes) of samples (n, *input), pixels from 0 to 255 or own data as it was given."""
+        """Scores (n, classes) of samples (n, *input): pixels from 0 to 255, or a user's data without scaling."""
         scores: Tensor = self.network((x.float() - self.mean) / self.deviation)
         return scores
 
 
 def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
-    """The network that an exported file describes, with its weights, on the CPU and ready to be applied.
+    """Load the network of an exported file with its weights, on the CPU and in evaluation mode.
 
-    `own` allows the file to name the code that makes the network.
+    `own` allows the file to name a user's code, which is imported and called to build the network.
     """
     try:
         with safe_open(path, "pt") as file:
-            facts, weights = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata, weights = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
-        raise ModelError(f"{path}: no such file. `fedfloor evaluate RUN --export FILE` writes one") from None
+        raise ModelError(f"{path}: no such file. Write one with `fedfloor evaluate RUN --export FILE`") from None
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path}: cannot be read: {error}. It must be a file of safetensors") from None
-    if "model" not in facts or "mean" not in facts:
-        raise ModelError(f"{path}: says nothing of its network. `fedfloor evaluate RUN --export FILE` writes what does")
-    if ":" in facts["model"] and not own:
-        problem = f"names code that makes its network, {facts['model']}"
-        raise ModelError(f"{path}: {problem}. If you trust the file, say so: load_model(path, own=True)")
+        raise ModelError(f"{path}: cannot be read: {error}. It must be a safetensors file") from None
+    if "model" not in metadata or "mean" not in metadata:
+        problem = "does not describe its network"
+        raise ModelError(f"{path}: {problem}. Write it with `fedfloor evaluate RUN --export FILE`")
+    if ":" in metadata["model"] and not own:
+        problem = f"names code that builds its network, {metadata['model']}"
+        raise ModelError(f"{path}: {problem}. If you trust the file, call load_model(path, own=True)")
     try:
-        known = {key: json.loads(facts[key]) for key in ("width", "batch_norm", "head", "classes", "input")}
-        settings = Model(name=facts["model"], **known)
-        mean, deviation = (torch.tensor(json.loads(facts[key]), dtype=torch.float32) for key in ("mean", "deviation"))
+        entries = {key: json.loads(metadata[key]) for key in ("width", "batch_norm", "head", "classes", "input")}
+        settings = Model(name=metadata["model"], **entries)
+        mean, deviation = (
+            torch.tensor(json.loads(metadata[key]), dtype=torch.float32) for key in ("mean", "deviation")
+        )
         if not len(mean) == len(deviation) == settings.input[0]:
             raise ValueError(f"mean and deviation must be {settings.input[0]} numbers, one per channel")
         if not (mean.isfinite().all() and deviation.isfinite().all() and (deviation > 0).all()):

@@ -1,4 +1,4 @@
-"""The networks that can be named in a scenario, each a chain of layers that can be cut anywhere."""
+"""Networks that a scenario can name, each a chain of layers that can be cut anywhere."""
 
 __all__ = ["MODELS", "build_model", "cnn", "mlp", "vgg11"]
 
@@ -13,13 +13,13 @@ from fedfloor.scenario.model import Model
 
 
 def vgg11(settings: Model, width: float) -> nn.Sequential:
-    """VGG-11 for 32x32 pictures: 8 convolutions, 5 poolings, a linear or a 4096-4096 head."""
+    """VGG-11 for 32x32 images: 8 convolutions, 5 poolings, a linear or a 4096-4096 head."""
     modules: list[nn.Module] = []
     channels, height, side = settings.input
     for stage in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
-        for wanted in stage:
-            modules += _convolution(channels, _scaled(wanted, width), settings.batch_norm)
-            channels = _scaled(wanted, width)
+        for size in stage:
+            modules += _convolution(channels, _scaled(size, width), settings.batch_norm)
+            channels = _scaled(size, width)
         modules.append(nn.MaxPool2d(2))
         height, side = max(height // 2, 1), max(side // 2, 1)
     features = channels * height * side
@@ -34,13 +34,13 @@ def vgg11(settings: Model, width: float) -> nn.Sequential:
 
 
 def cnn(settings: Model, width: float) -> nn.Sequential:
-    """Small network for 28x28 pictures: 2 convolutions with pooling, 2 linear layers."""
+    """Small network for 28x28 images: 2 convolutions with pooling, 2 linear layers."""
     channels, height, side = settings.input
     modules: list[nn.Module] = []
-    for wanted in (16, 32):
-        modules += _convolution(channels, _scaled(wanted, width), settings.batch_norm)
+    for size in (16, 32):
+        modules += _convolution(channels, _scaled(size, width), settings.batch_norm)
         modules.append(nn.MaxPool2d(2))
-        channels, height, side = _scaled(wanted, width), height // 2, side // 2
+        channels, height, side = _scaled(size, width), height // 2, side // 2
     hidden = _scaled(64, width)
     modules += [nn.Flatten(), nn.Linear(channels * height * side, hidden), nn.ReLU()]
     modules.append(nn.Linear(hidden, settings.classes))
@@ -62,25 +62,25 @@ MODELS: MappingProxyType[str, Callable[[Model, float], nn.Sequential]] = Mapping
 
 
 def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
-    """The network a scenario names, at the width that is trained or another one."""
+    """Build the network that a scenario names, at its own width or another one."""
     name = settings.name
     if name in ("vgg11", "cnn") and len(settings.input) != 3:
-        raise ModelError(f"model '{name}': takes [channels, height, width], got input {list(settings.input)}")
+        raise ModelError(f"model '{name}': the input must be [channels, height, width], got {list(settings.input)}")
     if name in MODELS:
         return MODELS[name](settings, settings.width if width is None else width)
     if ":" not in name:
         advice = advice_for(name, MODELS)
-        raise ModelError(f"model '{name}': unknown. {advice} Your own is given as package.module:callable")
+        raise ModelError(f"model '{name}': unknown. {advice} Name your own as package.module:callable")
     function = find_reference(name, f"model '{name}'", ModelError)
     if not callable(function):
         raise ModelError(f"model '{name}': is a {type(function).__name__}, not a callable. Name a function or class")
     try:
-        made = function()
-    except (Exception, SystemExit) as error:  # the function is the user's and may do anything
+        network = function()
+    except (Exception, SystemExit) as error:  # the user's function may raise anything
         raise ModelError(f"model '{name}': calling it without arguments failed: {where_raised(error)}") from error
-    if not isinstance(made, nn.Module):
-        raise ModelError(f"model '{name}': must return a torch.nn.Module, got {type(made).__name__}")
-    return made
+    if not isinstance(network, nn.Module):
+        raise ModelError(f"model '{name}': must return a torch.nn.Module, got {type(network).__name__}")
+    return network
 
 
 def _convolution(inputs: int, outputs: int, batch_norm: bool) -> list[nn.Module]:

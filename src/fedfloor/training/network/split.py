@@ -1,4 +1,4 @@
-"""The network in two halves: what the device trains, what the gateway trains, and what crosses the cut."""
+"""Split training: the two halves of a network, and a training step across the cut or without one."""
 
 __all__ = ["halves", "joined_step", "sgd_step", "split_step"]
 
@@ -10,7 +10,7 @@ from fedfloor.training.network.description import chain, cut_points
 
 
 def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequential]:
-    """Bottom and top of a network that is cut after its first `cut` layers; both share the network's weights."""
+    """Bottom and top of a network cut after its first `cut` layers; both share the network's weights."""
     modules = [module for _, module in chain(network)]
     at = cut_points(network)[cut]
     return nn.Sequential(*modules[:at]), nn.Sequential(*modules[at:])
@@ -29,21 +29,21 @@ def split_step(bottom: nn.Module, top: nn.Module, x: Tensor, y: Tensor) -> Tenso
 
 
 def joined_step(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The same on the network in one piece: the chain rule does not care where the network is cut."""
+    """Forward and backward on the whole network; by the chain rule the gradients are those of every cut."""
     loss = functional.cross_entropy(network(x), y)
-    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    gradients = torch.autograd.grad(loss, trained, allow_unused=True)  # backward() would copy some of them
-    for parameter, gradient in zip(trained, gradients, strict=True):
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)  # backward() would copy some of them
+    for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     return loss.detach()
 
 
 def sgd_step(parameters: list[nn.Parameter], rate: float) -> None:
-    """W <- w - beta grad, and the gradients are forgotten."""
+    """Take the step w <- w - beta grad, and clear the gradients."""
     with torch.no_grad():
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        moved: list[Tensor] = [parameter for parameter in parameters if parameter.grad is not None]
-        if moved:
-            torch._foreach_add_(moved, grads, alpha=-rate)  # torch's optimisers are built on it
+        weights: list[Tensor] = [parameter for parameter in parameters if parameter.grad is not None]
+        if weights:
+            torch._foreach_add_(weights, grads, alpha=-rate)  # torch's own optimisers use it too
         for parameter in parameters:
             parameter.grad = None

@@ -1,4 +1,4 @@
-"""Named tensors as safetensors, the one format in which weights are kept and exported."""
+"""Named tensors in safetensors files, the only format in which weights are stored and exported."""
 
 __all__ = ["packed", "read_tensors"]
 
@@ -14,12 +14,12 @@ Tensors = Mapping[str, npt.NDArray[np.generic]]
 
 
 def packed(tensors: Tensors, facts: Mapping[str, str] | None = None) -> bytes:
-    """The content of a file that holds tensors and, if given, facts about them."""
+    """Content of a file with tensors and, optionally, facts about them."""
     return save(dict(tensors), None if facts is None else dict(facts))
 
 
 def read_tensors(path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    """The tensors of a file; a ValueError says why they cannot be read, a missing file stays a FileNotFoundError."""
+    """Read the tensors of a file; raises FileNotFoundError if it is missing, ValueError if it cannot be read."""
     try:
         return dict(load_file(path))
     except SafetensorError as error:

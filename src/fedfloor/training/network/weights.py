@@ -1,4 +1,4 @@
-"""A network's weights as one vector of float32, which is what travels, is averaged and is kept."""
+"""Weights of a network as one float32 vector, in which form they are sent, averaged and stored."""
 
 __all__ = ["Layout", "average", "initial_weights"]
 
@@ -14,17 +14,17 @@ from fedfloor.arrays import Vector
 
 
 class Layout:
-    """Where each tensor of a network lies in the vector; batch norm's statistics are weights like any other."""
+    """Order of a network's tensors in the vector; the statistics of batch norm count as weights."""
 
     def __init__(self, network: nn.Module) -> None:
-        self._tensors = dict(network.state_dict())  # they share the network's memory
+        self._tensors = dict(network.state_dict())  # these share the network's memory
         self.size = sum(tensor.numel() for tensor in self._tensors.values())
-        learnt = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
-        parts = [np.full(tensor.numel(), name in learnt) for name, tensor in self._tensors.items()]
-        self.learnt = np.concatenate(parts) if parts else np.zeros(0, bool)  #: (P,) what gradients move
+        names = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
+        parts = [np.full(tensor.numel(), name in names) for name, tensor in self._tensors.items()]
+        self.learnt = np.concatenate(parts) if parts else np.zeros(0, bool)  #: (P,) whether training changes a weight
 
     def load(self, vector: Vector) -> None:
-        """Write a vector into the network."""
+        """Copy a vector (P,) into the network."""
         flat = torch.from_numpy(vector)
         at = 0
         with torch.no_grad():
@@ -33,7 +33,7 @@ class Layout:
                 at += tensor.numel()
 
     def save(self, vector: Vector) -> None:
-        """Write the network into a vector."""
+        """Copy the weights of the network into a vector (P,)."""
         flat = torch.from_numpy(vector)
         at = 0
         for tensor in self._tensors.values():
@@ -41,7 +41,7 @@ class Layout:
             at += tensor.numel()
 
     def named(self, vector: Vector) -> dict[str, npt.NDArray[np.generic]]:
-        """The vector as the network's tensors by name, copied."""
+        """Copy a vector (P,) into tensors, by their names in the network."""
         parts: dict[str, npt.NDArray[np.generic]] = {}
         at = 0
         for name, tensor in self._tensors.items():
@@ -51,10 +51,10 @@ class Layout:
         return parts
 
     def vector(self, parts: Mapping[str, npt.NDArray[np.generic]]) -> Vector:
-        """Tensors by name as one vector."""
+        """Join named tensors into one vector (P,); raises KeyError for a wrong name, ValueError for a wrong value."""
         if list(parts) != list(self._tensors) and set(parts) != set(self._tensors):
-            missing = sorted(set(self._tensors) ^ set(parts))
-            raise KeyError(missing[0])
+            names = sorted(set(self._tensors) ^ set(parts))
+            raise KeyError(names[0])
         for name, tensor in self._tensors.items():
             if parts[name].shape != tuple(tensor.shape):
                 raise ValueError(f"{name} must be {tuple(tensor.shape)}, got {parts[name].shape}")
@@ -65,7 +65,7 @@ class Layout:
 
 
 def _as_kind(values: Tensor, like: Tensor) -> Tensor:
-    """Counters, as batch norm's, are whole numbers."""
+    """Values in the dtype of another tensor; counters, as in batch norm, are rounded to whole numbers."""
     return values if like.is_floating_point() else values.round().to(like.dtype)
 
 
@@ -80,9 +80,10 @@ def initial_weights(network: nn.Module, *, seed: int) -> None:
 
 
 def average(models: Iterable[tuple[float, Vector]], size: int) -> Vector:
-    """The mean of models with their numbers of points as weights, summed in float64 in the order they come.
+    """Mean of models, weighted by their numbers of points and summed in float64 in the order in which they come.
 
-    Devices into a floor's model with weights D~_n, then floors into the global model with D_m, the sum of theirs.
+    Devices are averaged into the model of a floor with weights D~_n, then floors into the global model with weights
+    D_m, the sums of D~_n over their devices.
     """
     total, weight, share = np.zeros(size), 0.0, np.empty(size)
     for points, model in models:
