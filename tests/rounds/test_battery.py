@@ -112,19 +112,6 @@ def test_saved_energy_serves_floors_that_arrivals_alone_do_not() -> None:
     assert completed[1] > completed[0]
 
 
-def test_a_plant_goes_on_from_its_index_queues_and_levels() -> None:
-    plant = fedfloor.load("quick", [*BATTERY, *POOR])
-    whole, half = (SimulatedPlant(plant, simulated_rates(plant)) for _ in range(2))
-    wanted = [record.outcome.gateway_energy for record in run_rounds(whole, Ddsra(v=1.0), 8)]
-    for _ in run_rounds(half, Ddsra(v=1.0), 4):
-        pass
-    resumed = SimulatedPlant(plant, simulated_rates(plant))
-    resumed.index, resumed.queue = half.index, half.queue
-    resumed.gateway_level, resumed.device_level = half.gateway_level, half.device_level
-    rest = [record.outcome.gateway_energy for record in run_rounds(resumed, Ddsra(v=1.0), 4)]
-    assert np.array_equal(wanted[4:], rest)
-
-
 def test_executing_twice_spends_once() -> None:
     plant = fedfloor.load("quick", BATTERY)
     levels = []

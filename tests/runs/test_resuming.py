@@ -110,24 +110,28 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("queue", [1.0], "queue must be 6 numbers"),
-        ("target_rate", [-1.0] * 6, "target_rate must be 6 numbers"),
-        ("device_level_j", ["x"] * 18, "does not fit|could not convert"),
-        ("weights", "../../elsewhere.safetensors", "is damaged"),
-        ("round", 1, "is damaged"),
-        ("clock_s", -1.0, "is damaged"),
+        ("queue", [1.0], "does not fit the scenario: queue must be 6 numbers >= 0"),
+        ("target_rate", [-1.0] * 6, "does not fit the scenario: target_rate must be 6 numbers >= 0"),
+        ("device_level_j", ["x"] * 18, "does not fit the scenario: device_level_j must be 18 numbers >= 0"),
+        ("last_loss", None, "does not fit the scenario: last_loss must be 6 numbers >= 0"),
+        ("inputs", {"mean": {}, "deviation": [1.0]}, r"does not fit the scenario: inputs\.mean must be 1 numbers"),
+        ("weights", "../../elsewhere.safetensors", "is damaged: weights or round: got .*elsewhere.* and 2"),
+        ("round", 1, "is damaged: weights or round: got weights-000002.safetensors and 1"),
+        ("clock_s", -1.0, "is damaged: clock_s: must be a number >= 0, got -1.0"),
         ("version", 7, "version must be 1, got 7"),
-        ("figures", {"sigma": [1.0]}, "sigma must be 18 numbers"),
+        ("figures", {"sigma": [1.0]}, "does not fit the scenario: sigma must be 18 numbers >= 0"),
     ],
 )
-def test_an_edited_checkpoint_is_not_resumed(
+def test_an_edited_checkpoint_is_not_resumed_and_its_folder_stays_as_it_is(
     key: str, value: Any, expected: str, finished: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "checkpoint" / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    with pytest.raises(RunLogError, match=expected):
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    with pytest.raises(RunLogError, match=rf"run/checkpoint/state\.json: {expected}"):
         small_run(tmp_path / "run", resume=True)
+    assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
 
 
 def test_what_no_training_run_left_is_not_resumed(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Ray: the same logs and weights as on this machine, whatever is killed; on a real cluster of two nodes."""
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,9 @@ def address() -> Iterator[str]:
     cluster.add_node(num_cpus=1, object_store_memory=200_000_000)
     yield cluster.address
     cluster.shutdown()
+    with warnings.catch_warnings(action="ignore"):  # ray leaves files open, which other tests would be blamed for
+        del cluster
+        gc.collect()
 
 
 def workers_doing(what: str) -> list[int]:

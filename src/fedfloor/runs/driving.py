@@ -82,7 +82,7 @@ def drive(
     listeners: Sequence[Listener] = (),
     tell: Tell = silent,
 ) -> Driven:
-    """Run the rounds that are left on a plant, from a checkpoint if there is one.
+    """Run the rounds that are left on a plant, which is new or was restored from the checkpoint.
 
     The log is written first, then the checkpoint, then the given listeners hear of the round, and last `tell`.
     `data` is the fingerprint that the next resumption compares.
@@ -90,7 +90,7 @@ def drive(
     records: list[RoundRecord] = []
     timings: list[TimingRecord] = []
     if checkpoint is not None:
-        checkpoint.restore(plant)
+        assert plant.index == checkpoint.round
         assert planned.folder is not None
         records += read_records(planned.folder)
         check_records(records, plant.scenario, planned.folder)

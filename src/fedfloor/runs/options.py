@@ -116,7 +116,10 @@ def _check(options: RunOptions | CompareOptions) -> None:
     if options.data_dir is not None:
         object.__setattr__(options, "data_dir", Path(options.data_dir))
     if isinstance(options, RunOptions):
-        object.__setattr__(options, "loggers", tuple(options.loggers))
+        loggers: Sequence[str] = options.loggers
+        if isinstance(loggers, str):
+            raise ScenarioError(f"loggers: must be a list of names, got a text. Write ['{loggers}']")
+        object.__setattr__(options, "loggers", tuple(loggers))
     for name, kind, option in declared_options(type(options)):
         value = getattr(options, name)
         if get_origin(kind) is Literal and value not in get_args(kind):

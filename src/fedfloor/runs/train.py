@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from pydantic import JsonValue
 
-from fedfloor.arrays import Ints
-from fedfloor.errors import ModelError, RunLogError
+from fedfloor.arrays import Floats, Ints
+from fedfloor.errors import ModelError
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.checkpoint import Checkpoint
 from fedfloor.rounds.listeners.loggers import open_loggers
@@ -86,27 +87,27 @@ def _train_on(holding: Holding, planned: PlannedRun, options: RunOptions, logger
     done = 0 if checkpoint is None else checkpoint.round
     if options.resume:
         tell(Event(resumed=done))
-    with (
-        _engine(job, samples, options) as engine,
-        opened_folder(planned, scenario_toml, checkpoints=True, resume=options.resume, rounds=done) as folder,
-    ):
+    with _engine(job, samples, options) as engine:
         plant = LearningPlant(scenario, engine, tell)
-        if folder is not None:
-            write_json(folder.path / HOLDING, holding.table())
-        driven = drive(
-            plant,
-            planned,
-            folder,
-            checkpoint=checkpoint,
-            data=data,
-            until=Until(options.until_accuracy, options.until_clock),
-            listeners=[loggers],
-            tell=tell,
-        )
-        confusion, loss = plant.evaluate()
-        bounds = run_bounds(scenario, planned.scheduler, driven.records, plant.convergence())
-        if folder is not None:
-            write_json(folder.path / BOUNDS, [asdict(bound) for bound in bounds])
+        if checkpoint is not None:
+            checkpoint.restore(plant)  # before the folder is opened: a checkpoint that does not fit leaves it as it was
+        with opened_folder(planned, scenario_toml, checkpoints=True, resume=options.resume, rounds=done) as folder:
+            if folder is not None:
+                write_json(folder.path / HOLDING, holding.table())
+            driven = drive(
+                plant,
+                planned,
+                folder,
+                checkpoint=checkpoint,
+                data=data,
+                until=Until(options.until_accuracy, options.until_clock),
+                listeners=[loggers],
+                tell=tell,
+            )
+            confusion, loss = plant.evaluate()
+            bounds = run_bounds(scenario, planned.scheduler, driven.records, plant.convergence())
+            if folder is not None:
+                write_json(folder.path / BOUNDS, [asdict(bound) for bound in bounds])
     return TrainedRun(
         scenario=scenario,
         records=driven.records,
@@ -181,16 +182,23 @@ def scaled_as(samples: Samples, checkpoint: Checkpoint | None) -> Samples:
     try:
         if not isinstance(inputs, dict):
             raise ValueError("inputs must be a table")
-        mean = np.array(inputs.get("mean"), float)
+        mean = _array(inputs.get("mean"))
         deviation = numbers_from(inputs, "deviation", samples.mean.size)
         if mean.shape != samples.mean.shape or not np.isfinite(mean).all():
             raise ValueError(f"inputs.mean must be {samples.mean.size} numbers, one per channel")
         if not np.all(deviation > 0.0):
             raise ValueError(f"inputs.deviation must be {samples.mean.size} numbers > 0, one per channel")
-    except (TypeError, ValueError) as error:
-        problem = f"{checkpoint.path}: does not fit the scenario: {error}"
-        raise RunLogError(f"{problem}. Start a new run in another folder") from None
+    except ValueError as error:
+        raise checkpoint.misfit(error) from None
     return replace(samples, mean=mean, deviation=deviation)
+
+
+def _array(value: JsonValue) -> Floats:
+    """The value as an array; an empty one if it is not made of numbers."""
+    try:
+        return np.array(value, float)
+    except (TypeError, ValueError):
+        return np.zeros(0)
 
 
 def fingerprint(samples: Samples) -> str:

@@ -55,8 +55,12 @@ class Checkpoint:
         try:
             plant.restore(self.state)
         except ValueError as error:
-            problem = f"{self.path}: does not fit the scenario: {error}"
-            raise RunLogError(f"{problem}. Start a new run in another folder") from None
+            raise self.misfit(error) from None
+
+    def misfit(self, problem: ValueError) -> RunLogError:
+        """The error of a checkpoint whose state is not one of the scenario."""
+        place = f"{self.path / STATE}: does not fit the scenario"
+        return RunLogError(f"{place}: {problem}. Start a new run in another folder")
 
 
 @dataclass(frozen=True, slots=True)
