@@ -1,5 +1,7 @@
 """Every public function: same names, same defaults, same errors as the command line, which calls nothing else.
 
+Unlike a command, a function writes a run folder only if `out` names one.
+
 Libraries that take long to load are imported by the functions that need them.
 """
 
@@ -44,7 +46,7 @@ from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, Ru
 from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.runs.options import CompareArguments, CompareOptions, RunArguments, RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, load, planned_run, with_folders
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, load, names_from, planned_run, with_folders
 from fedfloor.runs.simulate import Run, simulate_planned
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ def plan_runs(
     resume: bool = False,
 ) -> list[PlannedRun]:
     """Runs of several policies, with their folders, checked before the first one starts."""
-    chosen: list[str | None] = list(policies) or [None]
+    chosen: list[str | None] = [*names_from(policies)] or [None]
     runs = [planned_run(scenario, name, rounds, seed=seed, overrides=overrides, training=training) for name in chosen]
     return with_folders(runs, out, resume=resume)
 
@@ -153,10 +155,10 @@ def what_is_left(folder: Path, rounds: int) -> str:
 
     kept = checkpoint_round(folder)
     if kept is not None:
-        after = f"stopped after round {max(rounds, kept)}, checkpoint at round {kept} in {folder}"
-        return f"{after}; resume with the same command and --resume"
+        after = f"stopped after {max(rounds, kept)} rounds; the checkpoint in {folder} has {kept} of them"
+        return f"{after}. Resume with the same command and --resume"
     if rounds:
-        return f"stopped after round {rounds}, no checkpoint in {folder} yet; --resume starts again there"
+        return f"stopped after {rounds} rounds, with no checkpoint in {folder} yet; --resume starts again there"
     return "stopped before the first round ended; nothing is left of it"
 
 
@@ -438,7 +440,7 @@ def check(
 
     resolved = load(scenario, overrides, seed=seed)
     climate_of(resolved)  # reads the traces
-    make_policy(PolicySpec(resolved.policy.name, tuple(resolved.policy.settings.items())))
+    make_policy(PolicySpec.of(resolved.policy))
     return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, _path(data_dir)))
 
 

@@ -19,13 +19,21 @@ from fedfloor.cli.commands import run, evaluate, compare, report, data  # noqa: 
 
 def main() -> None:
     """Run a command; wrong input ends in one line on standard error and exit code 2."""
+    try:
+        _run()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left early, as `| head` does
+        sys.exit(0)
+
+
+def _run() -> None:
     import click
 
     command = typer.main.get_command(app)
     sys.path.insert(0, "")  # a policy or model of the user's in this folder
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without our signs shows others
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
     try:
         code = command.main(standalone_mode=False)
         if code == 130:  # typer turns Ctrl-C into this
@@ -34,7 +42,7 @@ def main() -> None:
             sys.stdout.flush()  # a reader who left early shows here
         sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
+        print(error.format_message(), flush=True)
         sys.exit(0)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "fedfloor"
@@ -50,8 +58,7 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left early, as `| head` does
-        sys.exit(0)
+        raise
     except OSError as error:
         _fail(f"{error.filename or 'system'}: {error.strerror}", 1)
     except MemoryError:
@@ -59,7 +66,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("FEDFLOOR_TRACEBACK"):
             raise
-        hint = "This is a mistake of ours; FEDFLOOR_TRACEBACK=1 shows where"
+        hint = "This is a bug in fedfloor; set FEDFLOOR_TRACEBACK=1 to see where"
         _fail(f"{type(error).__name__}: {error}. {hint}", 1)
 
 

@@ -36,7 +36,6 @@ typer.core.HAS_RICH = False
 
 app = typer.Typer(
     name="fedfloor",
-    help="Low-latency federated learning on factory floors.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -76,7 +75,9 @@ SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of e
 DataDirOption = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir", metavar="DIR", help="Where data sets lie; default FEDFLOOR_DATA, or the user's data folder."
+        "--data-dir",
+        metavar="DIR",
+        help="Folder with the data sets. Default: FEDFLOOR_DATA if set, otherwise your user data folder.",
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
@@ -85,8 +86,8 @@ PoliciesOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME[:KEY=VALUE,...]",
-        help="Who decides; repeatable, all on the same weather, data and first weights. The scenario's own if left "
-        "out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
+        help="Policy that schedules the rounds; repeatable, all on the same weather. Default: the scenario's policy "
+        "with its settings. A policy named here starts from its own defaults (ddsra: v=1000).",
     ),
 ]
 RoundsOption = Annotated[
@@ -95,7 +96,10 @@ RoundsOption = Annotated[
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="DIR", help="Run folder, or with several policies where each gets one; default runs."
+        "--out",
+        metavar="DIR",
+        help="Run folder; with several policies, the folder that gets a run folder for each. "
+        "Default: runs/SCENARIO-POLICY-SEED.",
     ),
 ]
 
@@ -109,7 +113,7 @@ def _version(requested: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Low-latency federated learning on factory floors.
@@ -121,7 +125,7 @@ def _root(
 def with_options(kind: type[RunOptions | CompareOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the declared options of a class, in the place of its parameter `options`.
 
-    The command is called with an object of the class, so that a new option is declared once and nowhere repeated.
+    The command is called with an object of the class, so that a new option changes no command.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

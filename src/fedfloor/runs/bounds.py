@@ -27,7 +27,7 @@ _FEW_PAIRS = 1_000  #: floors x channels up to which the least delay of every ro
 def run_bounds(
     scenario: Scenario, scheduler: Scheduler, records: Sequence[RoundRecord], convergence: Convergence | None
 ) -> tuple[Bound, ...]:
-    """What Theorems 1 to 4 say of a run; it depends on the whole log only, however often the run was resumed."""
+    """What Theorems 1 to 4 say of the whole run, however often it was resumed."""
     rates = np.array([gateway.target_rate for gateway in records[-1].gateways])
     statements = [_divergence(records)]
     tradeoff = tradeoff_of(scheduler) if is_optimal(scheduler) else None

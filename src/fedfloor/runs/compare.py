@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fedfloor.errors import FedfloorError, PolicyError, RunLogError
+from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
 from fedfloor.files import lock
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
@@ -31,7 +31,7 @@ from fedfloor.runs.folder import (
 )
 from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
 from fedfloor.runs.options import CompareOptions, RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, resolve, with_folders
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, names_from, planned_run, resolve, with_folders
 from fedfloor.runs.tradeoff import is_quick, measure_tradeoff, shortened
 from fedfloor.scenario import resolved_toml
 from fedfloor.scheduling.traits import tradeoff_of
@@ -46,7 +46,7 @@ _ATTEMPTS = 3  #: to carry out a run whose process is lost
 
 
 @dataclass(frozen=True, slots=True)
-class _News:
+class _Progress:
     """What a run reports: how many rounds are done, and what is new in its folder."""
 
     done: int | None  #: None at the end
@@ -76,7 +76,10 @@ def planned_comparison(
 ) -> list[PlannedRun]:
     """The runs of a comparison with their folders, all checked; without policies, the scenario's own and baselines."""
     first = resolve(scenario, overrides, seed=seed, rounds=rounds)
-    chosen: list[str | None] = list(policies) or [None, *(name for name in BASELINES if name != first.policy.name)]
+    chosen: list[str | None] = [*names_from(policies)] or [
+        None,
+        *(name for name in BASELINES if name != first.policy.name),
+    ]
     runs = [
         planned_run(scenario, policy, rounds, seed=first.seed + number, overrides=overrides, training=True)
         for policy in chosen
@@ -115,17 +118,18 @@ def _refuse_main(run: PlannedRun) -> None:
     for what, name in (("policy", run.policy.name), ("model", run.file.model.name), ("data", run.file.data.name)):
         if name.startswith("__main__:"):
             problem = "is defined in the program itself, which the processes of a comparison cannot import"
-            raise PolicyError(f"{what} '{name}': {problem}. Move it into a module of its own")
+            error = PolicyError if what == "policy" else ScenarioError
+            raise error(f"{what} '{name}': {problem}. Move it into a module of its own")
 
 
 def _check_folder(run: PlannedRun) -> None:
     """Refuse a folder that holds anything but this run."""
     folder = _folder(run)
-    if (folder / SCENARIO).exists():
+    if not (folder / CHECKPOINT).is_dir():
+        refuse_filled(folder)
+    elif (folder / SCENARIO).exists():
         refuse_changes(folder, resolved_toml(run.file), held=False)
         refuse_fewer(folder, checkpoint_round(folder), run.scenario.rounds)
-    elif not (folder / CHECKPOINT).is_dir():
-        refuse_filled(folder)
 
 
 def _folder(run: PlannedRun) -> Path:
@@ -145,7 +149,7 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
         if number not in waiting:
             watch.on_round(run, run.scenario.rounds)
     running: set[int] = set()
-    losses: dict[int, int] = dict.fromkeys(waiting, 0)
+    times_lost: dict[int, int] = dict.fromkeys(waiting, 0)
     failed: dict[str, BaseException] = {}
 
     def fail(run: PlannedRun, error: BaseException) -> None:
@@ -174,14 +178,14 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
             run = runs[news.number]
             if news.message is not None:
                 if write_changes(_folder(run), news.message.changes):
-                    losses[news.number] = 0
+                    times_lost[news.number] = 0
                 if news.message.done is not None:
                     watch.on_round(run, news.message.done)
             if not news.ended:
                 continue
             running.discard(news.number)
-            if isinstance(news.error, LostError) and losses[news.number] + 1 < _ATTEMPTS:
-                losses[news.number] += 1
+            if isinstance(news.error, LostError) and times_lost[news.number] + 1 < _ATTEMPTS:
+                times_lost[news.number] += 1
                 watch.on_trouble(run, f"{news.error}; it resumes from its last checkpoint")
                 waiting.appendleft(news.number)
             elif news.error is not None:
@@ -189,7 +193,7 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
     return failed
 
 
-def _train_elsewhere(tell: Callable[[_News], None], run: PlannedRun, kept: Kept, data_dir: Path | None) -> None:
+def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: Kept, data_dir: Path | None) -> None:
     """Train a run on one core, in whichever process this is called."""
     from fedfloor.runs.train import train_planned  # noqa: PLC0415  # torch is loaded only where a run is trained
 
@@ -199,7 +203,7 @@ def _train_elsewhere(tell: Callable[[_News], None], run: PlannedRun, kept: Kept,
 
         def show(event: Event) -> None:
             if event.record is not None:
-                tell(_News(event.record.round + 1, mirror.changes()))
+                tell(_Progress(event.record.round + 1, mirror.changes()))
 
         options = RunOptions(resume=bool(kept.files), workers=1, data_dir=data_dir)
         try:
@@ -207,7 +211,7 @@ def _train_elsewhere(tell: Callable[[_News], None], run: PlannedRun, kept: Kept,
         except FedfloorError as error:  # the user knows the run by its own folder, not by this one
             error.args = (str(error).replace(str(folder), str(run.folder)),)
             raise
-        tell(_News(None, mirror.changes()))
+        tell(_Progress(None, mirror.changes()))
 
 
 def _keep_tradeoff(runs: Sequence[PlannedRun], folder: Path, *, on_round: Callable[[], None]) -> None:

@@ -47,7 +47,7 @@ def checkpoint_of(planned: PlannedRun, scenario_toml: str, *, data: str = "") ->
     refuse_fewer(folder, None if checkpoint is None else checkpoint.round, planned.scenario.rounds)
     if checkpoint is not None and checkpoint.data != data:
         problem = f"{folder}: was trained on other data than '{planned.scenario.data.name}' gives now"
-        raise DataError(f"{problem}. Restore the data, or start a new run without --resume")
+        raise DataError(f"{problem}. Restore the data, or start a new run in another folder")
     return checkpoint
 
 

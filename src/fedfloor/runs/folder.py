@@ -37,7 +37,7 @@ from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.files import lock, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
-from fedfloor.rounds.record import RoundRecord, misplaced
+from fedfloor.rounds.record import RoundRecord, misplaced, problem_of
 from fedfloor.scenario import Scenario, build, read
 
 SCENARIO = "scenario.toml"
@@ -74,11 +74,16 @@ class RunFolder:
         try:
             (path / CHECKPOINT if checkpoints else path).mkdir(parents=True, exist_ok=True)
             handle = lock(path)
-            if rounds is not None:
-                cut_log(path, rounds)
-                (path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
-            write_whole(path / SCENARIO, scenario_toml.encode())
-            log = RoundLog.open(path, append=rounds is not None)
+            try:
+                if rounds is not None:
+                    cut_log(path, rounds)
+                    (path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
+                write_whole(path / SCENARIO, scenario_toml.encode())
+                log = RoundLog.open(path, append=rounds is not None)
+            except BaseException:
+                if handle is not None:
+                    os.close(handle)
+                raise
         except OSError as error:
             raise _unwritable(path, error) from None
         return cls(path, log, rounds is None, handle)
@@ -143,7 +148,7 @@ def refuse_other_runs(path: Path) -> None:
     if below:
         problem = f"is not empty: it holds the runs {_listed(below)}"
         one = f"Resume one of them with --out {path / below[0]} --resume"
-        several = "resume several with --resume and all their policies"
+        several = "all of them by naming all their policies with --resume"
         raise RunLogError(f"{path}: {problem}. {one}, or {several}. For a new run, name another folder")
 
 
@@ -194,7 +199,7 @@ def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
     """Refuse to resume a run up to a round that it has already passed."""
     if done is not None and rounds < done:
         advice = f"Ask for at least {done} with --rounds, or start a new run in another folder"
-        raise RunLogError(f"{folder}: has already run {done} rounds, rounds is {rounds}. {advice}")
+        raise RunLogError(f"{folder}: has already run {done} rounds, but only {rounds} are asked for. {advice}")
 
 
 def read_records(run: Path) -> list[RoundRecord]:
@@ -229,9 +234,7 @@ def scenario_of(run: Path) -> Scenario:
     try:
         return build(read(file), str(file))
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise RunLogError(f"{file}: {where}: {problem['msg']}. It is not the file that the run wrote") from None
+        raise RunLogError(f"{file}: {problem_of(error)}. It is not the file that the run wrote") from None
 
 
 def flat(value: object, path: str = "") -> dict[str, object]:

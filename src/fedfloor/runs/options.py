@@ -26,8 +26,10 @@ class Option:
     most: float | None = None
 
 
-_DATA_DIR = Option("Where data sets lie; default FEDFLOOR_DATA, or the user's data folder.", metavar="DIR")
-_ENGINE = Option("Processes of this machine, or Ray, which needs the extra 'ray'. The result is the same.")
+_DATA_DIR = Option(
+    "Folder with the data sets. Default: FEDFLOOR_DATA if set, otherwise your user data folder.", metavar="DIR"
+)
+_ENGINE = Option("Where work runs: processes of this machine, or Ray (extra 'ray'). The result is the same.")
 _RAY_ADDRESS = Option(
     "A Ray cluster that is already running; if left out, a cluster of this machine.", metavar="HOST:PORT"
 )
@@ -48,7 +50,7 @@ class RunOptions:
         int | None,
         Option("Training processes; one per core if left out. The result is the same.", least=1, most=256),
     ] = None
-    device: Annotated[Literal["cpu", "cuda", "mps"], Option("Where tensors live.")] = "cpu"
+    device: Annotated[Literal["cpu", "cuda", "mps"], Option("Device to train on.")] = "cpu"
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     ray_address: Annotated[str | None, _RAY_ADDRESS] = None
     data_dir: Annotated[Path | None, _DATA_DIR] = None

@@ -23,6 +23,7 @@ import numpy as np
 
 from fedfloor.costs.compute import round_delay
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError
+from fedfloor.files import write_whole
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.loop import decide
 from fedfloor.rounds.outcome import Outcome
@@ -123,7 +124,7 @@ def logged_round(folder: Path, index: int, policy: str | None = None, solver: st
     if not _same_energy(records[index], state):
         problem = f"{folder}: its {SCENARIO} does not give the weather of its {ROUNDS}"
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
-    spec = PolicySpec(scenario.policy.name, tuple(scenario.policy.settings.items()))
+    spec = PolicySpec.of(scenario.policy)
     tradeoff = tradeoff_of_spec(spec)
     return _planned(state, Ddsra().tradeoff if tradeoff is None else tradeoff, spec, policy, solver)
 
@@ -160,7 +161,8 @@ def answer(planned: PlannedRound) -> PlanAnswer:
     solution = solution_of(scheduler, state)
     decision = decide(scheduler, state) if solution is None else solution.decision
     seconds = time.perf_counter() - begun
-    check_decision(state, decision)
+    if solution is not None:
+        check_decision(state, decision)
     outcome = simulated_outcome(state, decision)
     usage = usage_of(state, decision.channel, outcome.allocation)
     delay = round_delay(usage.delay, decision.selected)
@@ -217,6 +219,6 @@ def export_snapshot(planned: PlannedRound, path: Path) -> None:
     """Write the round as a snapshot file."""
     text = json.dumps(snapshot_of(planned.state, planned.tradeoff_v), indent=1, default=float)
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        write_whole(path, f"{text}\n".encode())
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be written: {error.strerror}. Name another place") from None

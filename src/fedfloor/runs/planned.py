@@ -1,6 +1,6 @@
 """From the name of a scenario to runs that are ready to start: everything is checked before anything begins."""
 
-__all__ = ["PlannedRun", "ScenarioSource", "load", "planned_run", "resolve", "with_folders"]
+__all__ = ["PlannedRun", "ScenarioSource", "load", "names_from", "planned_run", "resolve", "with_folders"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -91,12 +91,19 @@ def planned_run(
     resolved = build(file, str(scenario))
     if policy is not None and not isinstance(policy, str):
         raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
-    own = PolicySpec(resolved.policy.name, tuple(resolved.policy.settings.items()))
+    own = PolicySpec.of(resolved.policy)
     spec, scheduler = make_policy(own if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if needs_training(scheduler) and not training:
         raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another policy")
     return PlannedRun(file, resolved.model_copy(update={"policy": file.policy}), spec, scheduler)
+
+
+def names_from(policies: Sequence[str]) -> Sequence[str]:
+    """The names of policies; one text instead of a list of texts is refused."""
+    if isinstance(policies, str):
+        raise PolicyError(f"policies: must be a list of names, got a text. Write ['{policies}']")
+    return policies
 
 
 def with_folders(

@@ -85,13 +85,13 @@ def _train_on(holding: Holding, planned: PlannedRun, options: RunOptions, logger
     job, samples = job_of(scenario, options.device), scaled_as(holding.samples, checkpoint)
     try_model(job, samples, estimates=participation.rates == "estimated", observes=participation.observe_every > 0)
     done = 0 if checkpoint is None else checkpoint.round
-    if options.resume:
-        tell(Event(resumed=done))
     with _engine(job, samples, options) as engine:
         plant = LearningPlant(scenario, engine, tell)
         if checkpoint is not None:
             checkpoint.restore(plant)  # before the folder is opened: a checkpoint that does not fit leaves it as it was
         with opened_folder(planned, scenario_toml, checkpoints=True, resume=options.resume, rounds=done) as folder:
+            if options.resume:
+                tell(Event(resumed=done))
             if folder is not None:
                 write_json(folder.path / HOLDING, holding.table())
             driven = drive(
@@ -141,7 +141,9 @@ def job_of(scenario: Scenario, device: str) -> Job:
     """What training needs to know of a scenario; a network that does not fit its layer list is refused."""
     training = scenario.training
     if not has_device(device):
-        raise ModelError(f"--device {device}: torch finds none on this machine. Leave it out to train on the CPU")
+        raise ModelError(
+            f"--device {device}: torch finds no such device on this machine. Leave the option out to train on the CPU"
+        )
     layers = describe(network_of(scenario.model, scenario.seed), scenario.model.input, label=scenario.model.name)
     if len(layers) != len(scenario.layers):
         problem = f"has {len(layers)} layers, but model.layers lists {len(scenario.layers)}"

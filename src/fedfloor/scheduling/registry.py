@@ -18,10 +18,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from fedfloor.errors import PolicyError, advice_for
 from fedfloor.references import find_reference, where_raised
+from fedfloor.scenario.file import Policy
 from fedfloor.scheduling import policies
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import PolicyKind, kind_of
@@ -41,6 +42,11 @@ class PolicySpec:
 
     name: str
     settings: tuple[tuple[str, Setting], ...] = ()
+
+    @classmethod
+    def of(cls, policy: Policy) -> Self:
+        """The policy of a scenario."""
+        return cls(policy.name, tuple(policy.settings.items()))
 
     def __str__(self) -> str:
         settings = ",".join(f"{key}={_text(value)}" for key, value in self.settings)

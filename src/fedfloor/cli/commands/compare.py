@@ -31,8 +31,8 @@ def compare(
         typer.Option(
             "--policy",
             metavar="NAME[:KEY=VALUE,...]",
-            help="Who decides; repeatable. The scenario's own, random, round_robin, loss_driven and delay_driven if "
-            "left out; settings left out are the policy's defaults, as ddsra's v=1000, not the scenario's.",
+            help="Policy to compare; repeatable. Default: the scenario's own, random, round_robin, loss_driven and "
+            "delay_driven. A policy named here starts from its own defaults (ddsra: v=1000).",
         ),
     ] = None,
     options: CompareOptions = CompareOptions(),  # noqa: B008  # frozen

@@ -15,7 +15,11 @@ def plan(
     source: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Snapshot file, or a run folder with --round.")],
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="NAME[:KEY=VALUE,...]", help="Who decides; default what the round says."),
+        typer.Option(
+            "--policy",
+            metavar="NAME[:KEY=VALUE,...]",
+            help="Policy that decides. Default: the run's own, or ddsra with the V of the snapshot.",
+        ),
     ] = None,
     solver: Annotated[str | None, typer.Option("--solver", metavar="exact|paper", help="Solver of ddsra.")] = None,
     index: Annotated[int | None, typer.Option("--round", min=0, help="Round of a run folder, from 0.")] = None,

@@ -13,7 +13,8 @@ from fedfloor.cli.options import CostModel, ProfileFormat, SetOption, app
 def profile(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="vgg11, cnn, mlp, or package.module:callable.")],
     shape: Annotated[
-        str | None, typer.Option("--input", metavar="C,H,W", help="Shape of one sample; what the model is made for.")
+        str | None,
+        typer.Option("--input", metavar="C,H,W", help="Shape of one sample. Default: what the built-in model expects."),
     ] = None,
     batch: Annotated[
         int, typer.Option("--batch", min=1, max=10**9, help="Samples in a batch, for the totals per cut.")

@@ -16,7 +16,7 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Where to write; default the folder named, or of several folders `report`."
+            "--out", metavar="DIR", help="Where to write. Default: the given folder, or `report` if several are given."
         ),
     ] = None,
     csv: Annotated[

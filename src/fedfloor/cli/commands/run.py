@@ -32,7 +32,7 @@ def run(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Train: rounds of scheduling and real split learning on the simulated network. Needs the extra 'train'.
+    """Train: rounds of scheduling and real split training on the simulated plant. Needs the extra 'train'.
 
     Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
     """

@@ -31,7 +31,7 @@ def print_training(runs: "Sequence[TrainedRun]") -> None:
     _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
-        resumed = "" if done.resumed == 0 else f" (resumed after round {done.resumed})"
+        resumed = "" if done.resumed == 0 else f" (resumed after {done.resumed})"
         guessing = f"guessing: {1 / done.confusion.shape[0]:.0%}"
         OUT.print(
             f"{_short(summary)}: after {summary.rounds} rounds{resumed} and {amount(summary.clock, 's')} of simulated "

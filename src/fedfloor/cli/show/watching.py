@@ -87,7 +87,7 @@ class View:
         self.done = rounds
         self._bar.reset(self._task, completed=rounds)  # earlier rounds say nothing about the time that is left
         if not self._quiet:
-            resumed = f"resuming after round {rounds} of {self._planned.scenario.rounds}"
+            resumed = f"resuming after {rounds} of {self._planned.scenario.rounds} rounds"
             nothing = f"no checkpoint in {self._planned.folder}: starting from the beginning"
             ERR.print(resumed if rounds else nothing, soft_wrap=True)
 

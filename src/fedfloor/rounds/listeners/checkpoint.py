@@ -47,7 +47,7 @@ class Checkpoint:
 
     @property
     def round(self) -> int:
-        """The next round."""
+        """Number of rounds done, which is the number of the next round."""
         return self.state.index
 
     def restore(self, plant: Plant) -> None:
@@ -143,7 +143,7 @@ def named_weights(state: bytes) -> tuple[int, str]:
 def _checked_weights(values: Mapping[str, JsonValue]) -> tuple[int, str]:
     index, name = values.get("round"), values.get("weights")
     if not isinstance(index, int) or name != _weights_name(index):
-        raise ValueError(f"weights or round: got {name} and {index}")
+        raise ValueError(f"weights and round do not match: got {name} and {index}")
     return index, _weights_name(index)
 
 

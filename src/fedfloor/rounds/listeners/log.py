@@ -19,7 +19,7 @@ TIMINGS = "timings.jsonl"
 
 @dataclass
 class RoundLog:
-    """The two files, open for writing; every round is on disk before the next one starts."""
+    """The two files, open for writing; every round is flushed before the next one starts."""
 
     _rounds: IO[str]
     _timings: IO[str]
@@ -56,8 +56,9 @@ def cut_log(folder: Path, rounds: int) -> None:
     """Keep the first rounds of a log and drop what was logged after them."""
     for path in (folder / ROUNDS, folder / TIMINGS):
         content = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        if len(content) < rounds or any(not line.endswith(b"\n") for line in content[:rounds]):
-            problem = f"has {len(content)} whole lines, but the checkpoint was taken after {rounds} rounds"
+        whole = sum(line.endswith(b"\n") for line in content)
+        if whole < rounds:
+            problem = f"has {whole} whole lines, but the checkpoint was taken after {rounds} rounds"
             raise RunLogError(f"{path}: {problem}. Restore the file, or start a new run in another folder")
         if len(content) > rounds:
             with path.open("r+b") as file:

@@ -16,7 +16,7 @@ from fedfloor.scenario.resolved import Scenario
 
 
 class TensorboardLogger:
-    """TensorBoard event files in `<run folder>/tensorboard`; every round is on disk before the next one starts.
+    """TensorBoard event files in `<run folder>/tensorboard`; every round is flushed before the next one starts.
 
     A resumed run adds a file with the rounds that earlier files lack, so that no round is missing or shown twice.
     """

@@ -42,15 +42,21 @@ class LearningPlant:
     tell: Tell = silent  #: told which floors train and when an estimate begins
     weights: Vector = field(init=False)  #: (P,) W^t
     last_loss: Floats = field(init=False)  #: (M,)
-    statistics: GradientStatistics | None = None  #: of the last estimate, with the largest L_n and rho_n seen so far
-    bound: Floats | None = None  #: (M,) Phi_m of the last estimate
-    gradient_square: float | None = None  #: squared norm of the mean gradient at the last estimate
+    statistics: GradientStatistics | None = field(
+        init=False, default=None
+    )  #: of the last estimate, with the largest L_n and rho_n seen so far
+    bound: Floats | None = field(init=False, default=None)  #: (M,) Phi_m of the last estimate
+    gradient_square: float | None = field(
+        init=False, default=None
+    )  #: squared norm of the mean gradient at the last estimate
     redraws_weather: bool = field(init=False, default=True)
     _simulated: SimulatedPlant = field(init=False)
     _batch: Ints = field(init=False)  #: (N,) D~_n
     _floor: Ints = field(init=False)  #: (N,) floor of every device
-    _estimate_time: float | None = None  #: [s] wall clock of this round's estimate
-    _tested: tuple[Vector, Ints, float] | None = None  #: the weights that were evaluated last, and the result
+    _estimate_time: float | None = field(init=False, default=None)  #: [s] wall clock of this round's estimate
+    _tested: tuple[Vector, Ints, float] | None = field(
+        init=False, default=None
+    )  #: the weights that were evaluated last, and the result
 
     def __post_init__(self) -> None:
         scenario = self.scenario
@@ -302,7 +308,7 @@ class _Rows:
             self._file.write(np.ascontiguousarray(vector).data)
             self._file.flush()
         except OSError as error:
-            problem = f"gradients do not fit the folder for temporary files: {error.strerror}"
+            problem = f"the gradients cannot be written to the folder for temporary files: {error.strerror}"
             raise FailedRunError(f"{tempfile.gettempdir()}: {problem}. Make room, or name another in TMPDIR") from None
         self._count += 1
 
