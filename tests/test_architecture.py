@@ -31,7 +31,7 @@ ORDER = {
     "training": "data network work tasks trial",
     "training/data": "samples sources fetching partition holding",
     "training/network": "models description split dense weights stored exported",
-    "workers": "crew sharing engine worker cluster",
+    "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",

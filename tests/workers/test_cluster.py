@@ -123,8 +123,8 @@ def test_more_workers_than_cores_are_not_waited_for(
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("run", r"a training process of the cluster was lost.*[^.]\. Go on with --resume"),
-        ("compare", r"the Ray cluster was lost: .*[^.]\. The same command again goes on"),
+        ("run", r"a training process of the cluster was lost.*[^.]\. Continue with --resume"),
+        ("compare", r"the Ray cluster was lost: .*[^.]\. Run the same command again to continue"),
     ],
 )
 def test_a_cluster_that_is_lost_ends_the_command_with_a_sentence(command: str, expected: str, tmp_path: Path) -> None:

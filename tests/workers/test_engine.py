@@ -15,13 +15,8 @@ from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Job, Work
-from fedfloor.workers.crew import packed_failure, unpacked_failure
-from fedfloor.workers.engine import (
-    Engine,
-    Processes,
-    engine_for,
-    train_devices,
-)
+from fedfloor.workers.engine import Engine, Pool, engine_for, train_devices
+from fedfloor.workers.processes import packed_failure, unpacked_failure
 
 DEVICES = 9
 CNN = Model(name="cnn", input=(1, 28, 28), width=0.5)
@@ -79,7 +74,7 @@ def test_any_number_of_processes_gives_the_same_bits(model: Model) -> None:
         alone = everything(engine)
     for workers in (2, 3):
         with engine_for(job(model), samples(), workers) as engine:
-            assert isinstance(engine, Processes)
+            assert isinstance(engine, Pool)
             for one, other in zip(alone, everything(engine), strict=True):
                 assert np.array_equal(one, other)
 
@@ -157,9 +152,9 @@ def test_gradients_of_single_samples_add_up() -> None:
 
 def test_a_process_that_ends_is_named() -> None:
     with engine_for(job(CNN), samples(), 2) as engine:
-        assert isinstance(engine, Processes)
+        assert isinstance(engine, Pool)
         os.kill(engine._workers[0]._process.pid, signal.SIGKILL)
-        with pytest.raises(FailedRunError, match=r"a training process ended with code -9.*--resume"):
+        with pytest.raises(FailedRunError, match=r"a training process was ended by SIGKILL.*--resume"):
             everything(engine)
 
 

@@ -36,7 +36,8 @@ from fedfloor.runs.tradeoff import is_quick, measure_tradeoff, shortened
 from fedfloor.scenario import resolved_toml
 from fedfloor.scheduling.traits import tradeoff_of
 from fedfloor.training.data.sources import dataset_files
-from fedfloor.workers.crew import Crew, LostError, Processes, cores
+from fedfloor.workers.crew import Crew, LostError, Processes
+from fedfloor.workers.processes import cores
 
 #: what a scenario's own policy is compared with
 BASELINES = ("random", "round_robin", "loss_driven", "delay_driven")

@@ -33,8 +33,8 @@ from fedfloor.training.data.samples import Samples
 from fedfloor.training.network.description import describe
 from fedfloor.training.trial import try_model
 from fedfloor.training.work import Job, has_device, network_of, undisturbed
-from fedfloor.workers.crew import cores
 from fedfloor.workers.engine import Engine, engine_for
+from fedfloor.workers.processes import cores
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,1 +1,1 @@
-"""Where work is done: processes of this machine, or a Ray cluster."""
+"""Processes that do the work: on this machine, or in a Ray cluster."""

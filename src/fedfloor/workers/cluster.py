@@ -1,4 +1,4 @@
-"""Ray: the same work on the machines of a cluster; the only place that imports ray."""
+"""Engine and crew on the machines of a Ray cluster; the only place that imports ray."""
 
 __all__ = ["Actors", "RayCrew", "actors_for", "connected"]
 
@@ -17,8 +17,9 @@ from fedfloor.errors import FailedRunError, MissingExtraError, ScenarioError
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import Task, carry_out
 from fedfloor.training.work import Job, Work
-from fedfloor.workers.crew import Failure, LostError, News, packed_failure, settings, unpacked_failure
+from fedfloor.workers.crew import LostError, News
 from fedfloor.workers.engine import Engine, in_order
+from fedfloor.workers.processes import Failure, packed_failure, settings, unpacked_failure
 
 try:
     import ray
@@ -29,40 +30,38 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("--engine ray", "ray") from error
 
 
-_ATTEMPTS = 5  #: to do the work of a process that was lost
-_START = 120.0  #: [s] that processes of a cluster may take to begin
-_PATIENCE = 1.0  #: [s] between looks at whether a piece of work was lost
+_ATTEMPTS = 5  #: number of times that a lost process is restarted
+_START = 120.0  #: [s] that processes of a cluster may take to start
+_PATIENCE = 1.0  #: [s] between checks for lost work
 
 
 @contextlib.contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Join the cluster at an address, or one of this machine's own that ends with the block."""
-    if ray.is_initialized():  # by whoever calls us from Python
+    """Join the cluster at an address, or start one on this machine that ends with the block."""
+    if ray.is_initialized():  # by the program that calls us
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leave the user's choice of devices alone
-    common: dict[str, Any] = {
-        "runtime_env": {"env_vars": settings()},
-        "logging_level": logging.ERROR,
-        "log_to_driver": False,
-    }
-    _see_that_it_answers(address)
+    _check_address(address)
     try:
-        if address is None:
-            ray.init(address="local", include_dashboard=False, **common)
-        else:
-            ray.init(address=address, **common)
-    except Exception as error:  # it also raises plain ones
-        raise _unanswered(address or "local", _reason(error)) from None
+        ray.init(
+            address="local" if address is None else address,
+            include_dashboard=False if address is None else None,
+            runtime_env={"env_vars": settings()},
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+    except Exception as error:  # Ray raises many kinds of errors here
+        raise _no_answer(address or "local", _reason(error)) from None
     try:
         yield
     finally:
         ray.shutdown()
 
 
-def _see_that_it_answers(address: str | None) -> None:
-    """Ray itself would try for minutes."""
+def _check_address(address: str | None) -> None:
+    """Refuse an address at which nothing answers; Ray itself would try for minutes."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if address is None or address in ("auto", "local"):
         return
@@ -71,92 +70,95 @@ def _see_that_it_answers(address: str | None) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
     except (OSError, OverflowError) as error:
-        raise _unanswered(address, str(error)) from None
+        raise _no_answer(address, str(error)) from None
 
 
-def _unanswered(address: str, reason: str) -> ScenarioError:
+def _no_answer(address: str, reason: str) -> ScenarioError:
     problem = f"--ray-address {address}: no cluster answers: {reason}"
     return ScenarioError(f"{problem}. Start one with `ray start --head`, or leave the address out")
 
 
 def _reason(error: Exception) -> str:
-    """What Ray says first."""
+    """First line of Ray's message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
 
 
 def _cores() -> int:
-    """Of the whole cluster."""
+    """Number of cores of the whole cluster."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 class _Hand:
-    """A process of the cluster that does tasks."""
+    """A process of the cluster that carries out tasks."""
 
     def __init__(self) -> None:
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # nobody writes to shared data
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")  # shared data is only read
         self._work: Work | None = None
 
     def is_ready(self) -> bool:
-        """Answered once the process has a core."""
+        """Answer, which is possible once the process has a core."""
         return True
 
     def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Failure | None]:
-        """One task: its answer and the vectors it filled, or why not; job and samples are the same every time."""
-        if self._work is None:
+        """Carry out one task: its answer, the vectors that it filled, and its failure if it failed."""
+        if self._work is None:  # job and samples are the same in every call
             self._work = Work(job, samples)
         out = np.empty((task.vectors, self._work.layout.size), np.float32)
         try:
             return carry_out(self._work, task, weights, out), out, None
-        except Exception as error:  # the other side decides what it means
+        except Exception as error:  # the other side decides what to do
             return None, out[:0], packed_failure(error)
 
 
 class Actors:
-    """Work spread over processes of a cluster; data lies in the object store, weights are put there once per round."""
+    """Engine of processes in a cluster; data and weights lie in the object store, weights once per round."""
 
     def __init__(self, job: Job, samples: Samples, count: int | None) -> None:
         self.work = Work(job, samples)
-        self._common = [ray.put(job), ray.put(samples)]  # told with every task: a process begun anew knows nothing
+        self._common = [
+            ray.put(job),
+            ray.put(samples),
+        ]  # sent with every task, because a restarted process has lost them
         hand = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(_Hand)
         self._hands = _ready([hand.remote() for _ in range(min(count or _cores(), _cores()))])
 
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
-        given, doing = ray.put(weights), {}
+        shared_weights, running = ray.put(weights), {}
 
         def send(hand: Any, at: int) -> None:
-            doing[hand.do.remote(*self._common, tasks[at], given)] = hand, at
+            running[hand.do.remote(*self._common, tasks[at], shared_weights)] = hand, at
 
         def receive() -> list[tuple[Any, int, tuple[Any, Vector]]]:
-            ready, _ = ray.wait(list(doing), num_returns=1)
-            return [(*doing.pop(reference), _answer(reference)) for reference in ready]
+            ready, _ = ray.wait(list(running), num_returns=1)
+            return [(*running.pop(reference), _answer(reference)) for reference in ready]
 
         yield from in_order(tasks, 2 * len(self._hands) + 2, self._hands, send, receive)
 
     def close(self) -> None:
-        """Let the processes end."""
+        """End the processes."""
         for hand in self._hands:
             ray.kill(hand)
 
 
 def _ready(hands: list[Any]) -> list[Any]:
-    """Those that the cluster has a free core for; others use it too."""
-    begun = {hand.is_ready.remote(): hand for hand in hands}
-    ready, waiting = ray.wait(list(begun), num_returns=len(begun), timeout=_START)
+    """Processes that get a core in time; others are ended, because the cluster may be busy with other work."""
+    answers = {hand.is_ready.remote(): hand for hand in hands}
+    ready, waiting = ray.wait(list(answers), num_returns=len(answers), timeout=_START)
     for reference in waiting:
-        ray.kill(begun[reference])
+        ray.kill(answers[reference])
     if not ready:
         problem = f"no core of the cluster was free within {_START:.0f} s"
-        raise FailedRunError(f"{problem}: `ray status` says who uses them. Go on with --resume when there is room")
-    return [begun[reference] for reference in ready]
+        raise FailedRunError(f"{problem}. Check with `ray status` what uses them, and continue with --resume later")
+    return [answers[reference] for reference in ready]
 
 
 def _answer(reference: Any) -> tuple[Any, Vector]:
     try:
         answer, vectors, failure = ray.get(reference)
-    except RayActorError as lost:
-        problem = f"a training process of the cluster was lost again and again: {_reason(lost)}"
-        raise FailedRunError(f"{problem}. Go on with --resume, with fewer --workers if memory is short") from None
+    except RayActorError as error:
+        problem = f"a training process of the cluster was lost repeatedly: {_reason(error)}"
+        raise FailedRunError(f"{problem}. Continue with --resume, with fewer --workers if memory was short") from None
     if failure is not None:
         raise unpacked_failure(failure)
     return answer, vectors
@@ -164,7 +166,7 @@ def _answer(reference: Any) -> tuple[Any, Vector]:
 
 @contextlib.contextmanager
 def actors_for(job: Job, samples: Samples, workers: int | None, address: str | None) -> Iterator[Engine]:
-    """An engine on a cluster, with so many processes or one for every core it has."""
+    """Engine on a cluster, with a number of processes or one for every core of the cluster."""
     with connected(address):
         engine = Actors(job, samples, workers)
         try:
@@ -174,12 +176,14 @@ def actors_for(job: Job, samples: Samples, workers: int | None, address: str | N
 
 
 class RayCrew:
-    """Pieces of work as tasks of a cluster; see `Crew`."""
+    """Crew whose pieces of work are tasks of a cluster; see `Crew`."""
 
     def __init__(self, size: int | None = None) -> None:
         self._size = size
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})  # it ends with us, not before
+        self._queue = Queue(
+            actor_options={"num_cpus": 0, "scheduling_strategy": here}
+        )  # on this machine, so that it lives as long as this process
         self._running: dict[Any, tuple[int, int]] = {}  # reference -> piece of work, attempt
         self._attempts: dict[int, int] = {}
 
@@ -200,33 +204,34 @@ class RayCrew:
             return self._news()
         except RayError as error:
             problem = f"the Ray cluster was lost: {_reason(error)}"
-            raise FailedRunError(f"{problem}. The same command again goes on") from None
+            raise FailedRunError(f"{problem}. Run the same command again to continue") from None
 
     def _news(self) -> list[News]:
         while True:
-            heard = self._heard(_PATIENCE)
+            items = self._messages(_PATIENCE)
             ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
             if ready:
-                heard += self._heard(0.0)  # what was said before the end
+                items += self._messages(0.0)  # which were sent before the end
             for reference in ready:
                 number, _ = self._running.pop(reference)
-                heard.append(News(number, ended=True, error=_failure(reference)))
-            if heard:
-                return heard
+                items.append(News(number, ended=True, error=_failure(reference)))
+            if items:
+                return items
 
-    def _heard(self, timeout: float) -> list[News]:
-        said = []
+    def _messages(self, timeout: float) -> list[News]:
+        """Messages in the queue; those of an earlier attempt are dropped."""
+        entries = []
         with contextlib.suppress(Empty):
-            said.append(self._queue.get(block=timeout > 0.0, timeout=timeout or None))
+            entries.append(self._queue.get(block=timeout > 0.0, timeout=timeout or None))
             while True:
-                said.append(self._queue.get(block=False))
-        return [News(number, message) for number, attempt, message in said if self._attempts[number] == attempt]
+                entries.append(self._queue.get(block=False))
+        return [News(number, message) for number, attempt, message in entries if self._attempts[number] == attempt]
 
     def close(self) -> None:
         """See `Crew`."""
         with contextlib.suppress(RayError):  # the cluster may be lost
             for reference in self._running:
-                ray.cancel(reference)  # so that it clears up after itself
+                ray.cancel(reference)  # so that it can clean up
             if self._running:
                 _, busy = ray.wait(list(self._running), num_returns=len(self._running), timeout=_PATIENCE)
                 for reference in busy:
@@ -235,11 +240,12 @@ class RayCrew:
 
 
 def _tells(queue: Any, number: int, attempt: int, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """A piece of work somewhere in the cluster."""
+    """Do a piece of work in the cluster; its messages go into the queue."""
     function(lambda message: queue.put((number, attempt, message)), *arguments)
 
 
 def _failure(reference: Any) -> BaseException | None:
+    """Error of a task that has ended; None if it succeeded."""
     try:
         ray.get(reference)
     except WorkerCrashedError:

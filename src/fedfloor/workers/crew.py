@@ -1,24 +1,11 @@
-"""Functions carried out by other processes, several at once, which tell what happens while they run."""
+"""Crews: functions that run in other processes, several at a time, and send messages while they run."""
 
-__all__ = [
-    "Crew",
-    "Failure",
-    "LostError",
-    "News",
-    "Processes",
-    "cores",
-    "environment",
-    "packed_failure",
-    "serve",
-    "settings",
-    "unpacked_failure",
-]
+__all__ = ["Crew", "LostError", "News", "Processes", "serve"]
 
 import contextlib
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,56 +14,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any, Protocol
 
 from fedfloor.errors import FailedRunError, FedfloorError
-from fedfloor.references import where_raised
-
-#: one thread that does not spin while it waits, and memory that is kept for the next step instead of given back
-_QUIET = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "passive",
-    "MALLOC_MMAP_THRESHOLD_": "33554432",
-    "MALLOC_TRIM_THRESHOLD_": "268435456",
-    "MALLOC_TOP_PAD_": "16777216",
-}
+from fedfloor.workers.processes import end_process, ending_of, environment, packed_failure, unpacked_failure
 
 
 class LostError(FailedRunError):
-    """A process that ended without a word; its work can be done again."""
+    """A process that ended without a result; its work can be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What one piece of work has to say."""
+    """A message of a piece of work, or its end."""
 
-    number: int  #: of the work
+    number: int  #: of the piece of work
     message: Any = None
     ended: bool = False
-    error: BaseException | None = None  #: why it ended, if it did not end well
+    error: BaseException | None = None  #: why the work failed; None if it did not
 
 
 class Crew(Protocol):
-    """Carries functions out, each called with `tell` and its arguments."""
+    """Runs functions elsewhere; each is called with `tell`, which sends a message, and with its arguments."""
 
     @property
     def size(self) -> int:
-        """How many pieces of work are done at once."""
+        """Number of pieces of work that run at a time."""
 
     def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
-        """Begin a piece of work; `function(tell, *arguments)` must be importable where it runs."""
+        """Start a piece of work; `function(tell, *arguments)` must be importable where it runs."""
 
     def news(self) -> list[News]:
-        """Wait until there is some, in the order it happened for each piece of work."""
+        """Wait until there is news, and return it; news of one piece of work stays in order."""
 
     def close(self) -> None:
-        """End what still runs."""
+        """End all work that still runs."""
 
 
 class Processes:
-    """A process of this machine for every piece of work; it ends at once when this one does."""
+    """Crew of local processes, one for every piece of work; they end as soon as this process does."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -91,30 +67,30 @@ class Processes:
         """See `Crew`."""
         try:
             work = pickle.dumps((function, arguments))
-        except Exception as error:  # users' objects may refuse in any way
+        except Exception as error:  # users' objects may raise anything
             advice = "Define it in a module that can be imported"
-            raise FedfloorError(f"work cannot be sent to another process: {error}. {advice}") from None
-        ours, theirs = Pipe()
+            raise FedfloorError(f"the work cannot be sent to another process: {error}. {advice}") from None
+        connection, other_end = Pipe()
         scratch = tempfile.mkdtemp(prefix="fedfloor-")
-        with theirs:
+        with other_end:
             process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
                 [
                     sys.executable,
                     "-c",
-                    f"from fedfloor.workers.crew import serve; serve({theirs.fileno()}, {scratch!r})",
+                    f"from fedfloor.workers.crew import serve; serve({other_end.fileno()}, {scratch!r})",
                 ],
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the process that started it
+                pass_fds=[other_end.fileno()],
+                start_new_session=True,  # Ctrl-C is for this process only
                 env={**environment(), "TMPDIR": scratch},
                 stdin=subprocess.DEVNULL,
             )
-        self._running[number] = ours, process, scratch
-        with contextlib.suppress(BrokenPipeError):  # its end is news
-            ours.send_bytes(work)
+        self._running[number] = connection, process, scratch
+        with contextlib.suppress(BrokenPipeError):  # `news` reports a process that has ended
+            connection.send_bytes(work)
 
     def news(self) -> list[News]:
         """See `Crew`."""
-        heard = []
+        items = []
         ready = wait([connection for connection, _, _ in self._running.values()])
         for number, (connection, process, scratch) in list(self._running.items()):
             if connection not in ready:
@@ -122,101 +98,45 @@ class Processes:
             try:
                 message, ended, failure = connection.recv()
             except (EOFError, OSError, pickle.UnpicklingError):
-                found = News(number, ended=True, error=LostError(_how_it_ended(process)))
+                item = News(number, ended=True, error=LostError(f"its process {ending_of(process)}"))
             else:
                 error = None if failure is None else unpacked_failure(failure)
-                found = News(number, message, ended, error)
-            if found.ended:
+                item = News(number, message, ended, error)
+            if item.ended:
                 connection.close()
                 process.wait()
                 shutil.rmtree(scratch, ignore_errors=True)
                 del self._running[number]
-            heard.append(found)
-        return heard
+            items.append(item)
+        return items
 
     def close(self) -> None:
         """See `Crew`."""
         for connection, _, _ in self._running.values():
             connection.close()
         for _, process, scratch in self._running.values():
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process)
             shutil.rmtree(scratch, ignore_errors=True)
         self._running.clear()
 
 
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def environment() -> dict[str, str]:
-    """Of a process of ours that finds the same modules as this one."""
-    return {**os.environ, **settings()}
-
-
-def settings() -> dict[str, str]:
-    """What of the environment a process of ours needs, here or on another machine."""
-    return {**_QUIET, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
-
-
-def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(5)
-    code = process.returncode
-    if code is not None and code < 0:
-        return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended with code {code}"
-
-
 def serve(descriptor: int, scratch: str) -> None:
-    """Do the one piece of work that is asked for through a connection; `scratch` is removed if the other side ends."""
+    """Do the piece of work that arrives through a connection; if the other side ends first, remove `scratch`."""
     connection = Connection(descriptor)
-    received = connection.recv_bytes()
+    work = connection.recv_bytes()
     threading.Thread(target=_leave_with, args=(connection, scratch), daemon=True).start()
     failure = None
     try:
-        function, arguments = pickle.loads(received)  # noqa: S301  # from a process of our own
+        function, arguments = pickle.loads(work)  # noqa: S301  # from a process of our own
         function(lambda message: connection.send((message, False, None)), *arguments)
-    except Exception as error:  # the other side decides what it means
+    except Exception as error:  # the other side decides what to do
         failure = packed_failure(error)
     connection.send((None, True, failure))
 
 
 def _leave_with(connection: Connection, scratch: str) -> None:
-    """Nobody ever says anything more: the connection ends when the other side does."""
+    """End this process when the other side closes the connection, through which it sends nothing more."""
     with contextlib.suppress(EOFError, OSError):
         connection.recv()
-    shutil.rmtree(scratch, ignore_errors=True)  # there may be nobody else left to do it
+    shutil.rmtree(scratch, ignore_errors=True)  # the other side may not be there to do it
     os._exit(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An exception on its way to another process."""
-
-    packed: bytes | None  #: pickled, if it can be
-    words: str  #: type, message and place
-
-
-def packed_failure(error: BaseException) -> Failure:
-    """An exception as it can be sent, whatever it holds."""
-    words = where_raised(error)
-    error.add_note(f"in another process: {words}")  # its traceback stays behind
-    try:
-        return Failure(pickle.dumps(error), words)
-    except Exception:  # it may hold anything
-        return Failure(None, words)
-
-
-def unpacked_failure(failure: Failure) -> BaseException:
-    """The exception again, or one that tells of it if it cannot be made anew here."""
-    if failure.packed is not None:
-        with contextlib.suppress(Exception):  # its class decides how it is made
-            error: BaseException = pickle.loads(failure.packed)  # noqa: S301  # from a process of our own
-            if failure.words.startswith(f"{type(error).__name__}: {error}"):  # some come out with other words
-                return error
-    return FailedRunError(f"a process failed: {failure.words}")

@@ -1,13 +1,13 @@
-"""Where the work is done: here, or in several processes with one thread each, always with the same result.
+"""Engines that carry out tasks: in this process, or in several processes with one thread each.
 
-Tasks are handed out in order and their results are taken in order, and no task depends on who does it: sums come out
-the same to the last bit for any number of processes.
+Tasks are started in order, their results are used in order, and no task depends on the process that does it. Sums are
+therefore the same to the last bit for any number of processes.
 """
 
 __all__ = [
     "Engine",
     "Local",
-    "Processes",
+    "Pool",
     "engine_for",
     "in_order",
     "train_devices",
@@ -29,29 +29,29 @@ from fedfloor.errors import FailedRunError
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import Task, carry_out
 from fedfloor.training.work import Job, Work
-from fedfloor.workers.crew import environment, unpacked_failure
+from fedfloor.workers.processes import end_process, ending_of, environment, unpacked_failure
 from fedfloor.workers.sharing import Place, release, shared
 
 W = TypeVar("W")
 R = TypeVar("R")
 
-_RESULT_BYTES = 100_000_000  #: for results that wait for an earlier one, beyond two per process
-_WINDOW = 8  #: stacks whose devices are sorted by the size of their batches
+_RESULT_BYTES = 100_000_000  #: memory for results that wait for an earlier one, beyond two per process
+_WINDOW = 8  #: number of stacks within which devices are sorted by the size of their batches
 
 
 class Engine(Protocol):
-    """Carries tasks out on given weights."""
+    """Carries out tasks, all on the same weights."""
 
     work: Work
 
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
-        """Results in the order of the tasks: what the method returned, and the vectors it filled, (k, P).
+        """Results in the order of the tasks: what the method returned, and the vectors that it filled, (k, P).
 
-        The vectors are good until the next result is asked for.
+        The vectors are valid until the next result is requested.
         """
 
     def close(self) -> None:
-        """End what was started."""
+        """End all processes of the engine."""
 
 
 def in_order(
@@ -61,20 +61,20 @@ def in_order(
     send: Callable[[W, int], None],
     receive: Callable[[], list[tuple[W, int, R]]],
 ) -> Iterator[R]:
-    """Results in the order of the tasks, which workers do at the same time.
+    """Results in the order of the tasks, which several workers do at the same time.
 
-    At most `window` tasks are begun and not yet taken. `send` gives a task to an idle worker, `receive` waits for
-    workers that are done.
+    At most `window` tasks are running or have a result that was not yielded yet. `send` gives a task to an idle worker;
+    `receive` waits for workers that have finished.
     """
     idle, results = list(workers), {}
-    waiting: list[int] = []  # tasks that may begin, the next one last
-    known = 0
+    waiting: list[int] = []  # tasks that may start, the next one last
+    end = 0  # first task that may not start yet
     for number in range(len(tasks)):
         while number not in results:
-            if known < min(len(tasks), number + window):
-                waiting = [*range(min(len(tasks), number + window) - 1, known - 1, -1), *waiting]
-                known = min(len(tasks), number + window)
-                if known == len(tasks):  # the long ones first, so that all end at about the same time
+            if end < min(len(tasks), number + window):
+                waiting = [*range(min(len(tasks), number + window) - 1, end - 1, -1), *waiting]
+                end = min(len(tasks), number + window)
+                if end == len(tasks):  # the long ones first, so that all workers end at about the same time
                     waiting.sort(key=lambda at: (tasks[at].effort, -at))
             while idle and waiting:
                 send(idle.pop(), waiting.pop())
@@ -87,9 +87,9 @@ def in_order(
 def train_devices(
     engine: Engine, index: int, devices: Ints, cuts: Ints, weights: Vector
 ) -> Iterator[tuple[int, float, Vector]]:
-    """Local training in a round: device, its mean loss and its weights, in the order of `devices` (k,).
+    """Train devices (k,) locally in a round: yields each device, its mean loss and its weights (P,), in order.
 
-    Devices that train at once have batches of about one size, because the shorter ones are filled up.
+    Devices that train at once have batches of similar size, because shorter batches are padded.
     """
     batch, at_once = engine.work.job.batch[devices], engine.work.stacks
     if at_once == 1:
@@ -104,17 +104,17 @@ def train_devices(
         Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum())) for piece in pieces
     ]
     early: dict[int, tuple[float, Vector]] = {}  # results whose turn has not come
-    following = 0
+    turn = 0  # place in `devices` whose result comes next
     for piece, (losses, trained) in zip(pieces, engine.run(tasks, weights), strict=True):
         for k, loss, vector in zip(piece.tolist(), losses.tolist(), trained, strict=True):
-            early[k] = loss, vector if k == following else vector.copy()
-            while following in early:
-                yield int(devices[following]), *early.pop(following)
-                following += 1
+            early[k] = loss, vector if k == turn else vector.copy()
+            while turn in early:
+                yield int(devices[turn]), *early.pop(turn)
+                turn += 1
 
 
 class Local:
-    """All work in this process."""
+    """Engine that does all work in this process."""
 
     def __init__(self, job: Job, samples: Samples) -> None:
         self.work = Work(job, samples)
@@ -126,21 +126,21 @@ class Local:
             yield carry_out(self.work, task, weights, out), out
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there are no other processes."""
 
 
-class Processes:
-    """Work spread over processes that see the same data and weights in shared memory."""
+class Pool:
+    """Engine of several processes that share data and weights in memory."""
 
     def __init__(self, job: Job, samples: Samples, count: int) -> None:
         self.work = Work(job, samples)
         size = self.work.layout.size
         places, arrays = {}, {}
         for name in ("images", "labels", "first", "held", "test_images", "test_labels"):
-            given = getattr(samples, name)
-            places[name], arrays[name] = shared(given.shape, given.dtype)
-            if given.size:
-                arrays[name][...] = given
+            array = getattr(samples, name)
+            places[name], arrays[name] = shared(array.shape, array.dtype)
+            if array.size:
+                arrays[name][...] = array
         self.work.samples = Samples(**arrays, mean=samples.mean, deviation=samples.deviation)
         places["weights"], self._weights = shared((size,), np.float32)
         self._slots = 2 * count + 2 + min(16 * count, _RESULT_BYTES // (4 * size * self.work.stacks + 1))
@@ -150,7 +150,7 @@ class Processes:
             for _ in range(count):
                 self._workers.append(_Worker(job, places, samples))
             for worker in self._workers:
-                worker.hear()  # it has found everything
+                worker.receive()  # it is ready
         except BaseException:
             self.close()
             raise
@@ -160,51 +160,51 @@ class Processes:
     def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
         """See `Engine`."""
         self._weights[:] = weights
-        doing: dict[int, int] = {}  # connection -> task
+        running: dict[int, int] = {}  # connection -> task
 
         def send(worker: _Worker, at: int) -> None:
-            worker.say((tasks[at], at % self._slots))
-            doing[worker.connection.fileno()] = at
+            worker.send((tasks[at], at % self._slots))
+            running[worker.connection.fileno()] = at
 
         def receive() -> list[tuple[_Worker, int, Any]]:
-            busy = [worker for worker in self._workers if worker.connection.fileno() in doing]
+            busy = [worker for worker in self._workers if worker.connection.fileno() in running]
             ready = wait([worker.connection for worker in busy])
-            heard = [worker for worker in busy if worker.connection in ready]
-            return [(worker, doing.pop(worker.connection.fileno()), worker.hear()) for worker in heard]
+            workers = [worker for worker in busy if worker.connection in ready]
+            return [(worker, running.pop(worker.connection.fileno()), worker.receive()) for worker in workers]
 
         for number, result in enumerate(in_order(tasks, self._slots, self._workers, send, receive)):
             yield result, self._results[number % self._slots, : tasks[number].vectors]
 
     def close(self) -> None:
-        """Let the processes end."""
+        """End the processes."""
         for worker in self._workers:
             worker.close()
 
 
 class _Worker:
-    """One process, and the connection to it."""
+    """A process, and the connection to it."""
 
     def __init__(self, job: Job, places: dict[str, Place], samples: Samples) -> None:
-        self.connection, theirs = Pipe()
-        with theirs:
+        self.connection, other_end = Pipe()
+        with other_end:
             self._process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
-                [sys.executable, "-m", "fedfloor.workers.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno(), *(place.descriptor for place in places.values())],
-                start_new_session=True,  # Ctrl-C is for the process that started it
+                [sys.executable, "-m", "fedfloor.workers.worker", str(other_end.fileno())],
+                pass_fds=[other_end.fileno(), *(place.descriptor for place in places.values())],
+                start_new_session=True,  # Ctrl-C is for this process only
                 env=environment(),
                 stdin=subprocess.DEVNULL,
             )
-        self.say((job, places, samples.mean, samples.deviation))
+        self.send((job, places, samples.mean, samples.deviation))
 
-    def say(self, message: Any) -> None:
+    def send(self, message: object) -> None:
         """Send a message."""
         try:
             self.connection.send(message)
         except (BrokenPipeError, ConnectionResetError):
             raise self._ended() from None
 
-    def hear(self) -> Any:
-        """Wait for an answer; what failed there fails here."""
+    def receive(self) -> Any:
+        """Wait for an answer; an exception in the process is raised here."""
         try:
             answer, failure = self.connection.recv()
         except (EOFError, ConnectionResetError):
@@ -214,29 +214,20 @@ class _Worker:
         return answer
 
     def _ended(self) -> FailedRunError:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        code = self._process.returncode
-        reason = f"ended with code {code}" + (", killed, perhaps for want of memory" if code == -9 else "")
-        return FailedRunError(
-            f"a training process {reason}. Go on with --resume, with fewer --workers if memory is short"
-        )
+        problem = f"a training process {ending_of(self._process)}"
+        return FailedRunError(f"{problem}. Continue with --resume, with fewer --workers if memory was short")
 
     def close(self) -> None:
-        """Hang up, and see the process end."""
+        """Close the connection, so that the process ends."""
         self.connection.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_process(self._process)
 
 
 @contextlib.contextmanager
 def engine_for(job: Job, samples: Samples, workers: int) -> Iterator[Engine]:
-    """An engine with so many processes; one needs none beside this one."""
+    """Engine with a number of processes; with one, all work is done in this process."""
     alone = workers <= 1 or job.device != "cpu" or os.name != "posix"
-    engine: Engine = Local(job, samples) if alone else Processes(job, samples, workers)
+    engine: Engine = Local(job, samples) if alone else Pool(job, samples, workers)
     try:
         yield engine
     finally:

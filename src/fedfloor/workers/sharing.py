@@ -1,4 +1,4 @@
-"""Arrays that several processes see: files without a name, which vanish with the last process that has them open."""
+"""Arrays that processes share: files without a name, which vanish with the last process that has them open."""
 
 __all__ = ["Place", "attach", "release", "shared"]
 
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from fedfloor.errors import FailedRunError
 
-_MEMORY = Path("/dev/shm")  # noqa: S108  # a file system in memory, where there is one
+_MEMORY = Path("/dev/shm")  # noqa: S108  # a file system in memory, if the machine has one
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an array lies, to be told to a process that inherits the descriptor."""
+    """Location of an array, for a process that inherits the descriptor."""
 
     descriptor: int
     shape: tuple[int, ...]
@@ -28,24 +28,24 @@ class Place:
 
 
 def shared(shape: tuple[int, ...], kind: npt.DTypeLike) -> tuple[Place, npt.NDArray[Any]]:
-    """A new array and its place; release the place once others have attached."""
+    """Create an array; returns its place, which is released once others have attached, and the array."""
     size = max(1, int(np.prod(shape)) * np.dtype(kind).itemsize)
     folder = str(_MEMORY) if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * size else tempfile.gettempdir()
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # no room shows here, not in the middle of a copy
+                os.posix_fallocate(file.fileno(), 0, size)  # a lack of space shows here, not in the middle of a copy
             else:
                 file.truncate(size)
         except OSError as error:
-            problem = f"{size / 1e6:.0f} MB for the training processes cannot be had: {error.strerror}"
-            raise FailedRunError(f"{folder}: {problem}. Make room, or use --workers 1") from None
+            problem = f"cannot reserve {size / 1e6:.0f} MB for the training processes: {error.strerror}"
+            raise FailedRunError(f"{folder}: {problem}. Free some space, or use --workers 1") from None
         place = Place(os.dup(file.fileno()), shape, np.dtype(kind).str)
     return place, attach(place)
 
 
 def attach(place: Place) -> npt.NDArray[Any]:
-    """The array at a place."""
+    """Map the array at a place."""
     if 0 in place.shape:
         return np.zeros(place.shape, place.kind)
     with os.fdopen(os.dup(place.descriptor), "r+b") as file:
@@ -53,6 +53,6 @@ def attach(place: Place) -> npt.NDArray[Any]:
 
 
 def release(places: Iterable[Place]) -> None:
-    """Close the descriptors; arrays stay where they are mapped."""
+    """Close the descriptors; arrays that are mapped stay mapped."""
     for place in places:
         os.close(place.descriptor)

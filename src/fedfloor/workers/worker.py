@@ -1,4 +1,4 @@
-"""A process that does tasks until nobody asks any more: `python -m fedfloor.workers.worker DESCRIPTOR`."""
+"""A process that does tasks until its connection closes: `python -m fedfloor.workers.worker DESCRIPTOR`."""
 
 __all__ = ["serve"]
 
@@ -9,18 +9,18 @@ from multiprocessing.connection import Connection
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import carry_out
 from fedfloor.training.work import Work
-from fedfloor.workers.crew import packed_failure
+from fedfloor.workers.processes import packed_failure
 from fedfloor.workers.sharing import attach
 
 
 def serve(connection: Connection) -> None:
-    """Take what is common, then one task after another."""
+    """Receive the job and the places of the arrays, then one task after another."""
     job, places, mean, deviation = connection.recv()
     arrays = {name: attach(place) for name, place in places.items()}
     weights, results = arrays.pop("weights"), arrays.pop("results")
     try:
         work = Work(job, Samples(**arrays, mean=mean, deviation=deviation))
-    except Exception as error:  # the other side decides what it means
+    except Exception as error:  # the other side decides what to do
         connection.send((None, packed_failure(error)))
         return
     connection.send((None, None))
@@ -34,5 +34,5 @@ def serve(connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(EOFError, ConnectionError):  # nobody asks any more
+    with contextlib.suppress(EOFError, ConnectionError):  # the other side has closed the connection
         serve(Connection(int(sys.argv[1])))

@@ -1,0 +1,101 @@
+"""What all child processes share: their environment, their end, and exceptions that cross between processes."""
+
+__all__ = [
+    "Failure",
+    "cores",
+    "end_process",
+    "ending_of",
+    "environment",
+    "packed_failure",
+    "settings",
+    "unpacked_failure",
+]
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedfloor.errors import FailedRunError
+from fedfloor.references import where_raised
+
+#: one thread, which does not spin while it waits; memory that is kept for the next step instead of being returned
+_QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "268435456",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+
+_PATIENCE = 5.0  #: [s] that a process may take to end by itself
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def environment() -> dict[str, str]:
+    """Environment of a child process, in which it finds the same modules as this process."""
+    return {**os.environ, **settings()}
+
+
+def settings() -> dict[str, str]:
+    """Environment variables that every child process needs, on this machine or another."""
+    return {**_QUIET, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process to end by itself, and kill it if it does not."""
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def ending_of(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended whose connection is closed: by a signal, or with an exit code."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_PATIENCE)
+    code = process.returncode
+    if code is None:
+        return "closed its connection"
+    if code >= 0:
+        return f"ended with code {code}"
+    hint = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception on its way to another process."""
+
+    packed: bytes | None  #: the pickled exception; None if it cannot be pickled
+    words: str  #: type, message and place
+
+
+def packed_failure(error: BaseException) -> Failure:
+    """Pack an exception for another process, whatever it holds."""
+    words = where_raised(error)
+    error.add_note(f"in another process: {words}")  # because its traceback is lost on the way
+    try:
+        return Failure(pickle.dumps(error), words)
+    except Exception:  # the exception may hold any object
+        return Failure(None, words)
+
+
+def unpacked_failure(failure: Failure) -> BaseException:
+    """Restore the exception; if that is impossible here, return a `FailedRunError` with its text."""
+    if failure.packed is not None:
+        with contextlib.suppress(Exception):  # unpickling calls the class of the exception, which may fail
+            error: BaseException = pickle.loads(failure.packed)  # noqa: S301  # from a process of our own
+            if failure.words.startswith(f"{type(error).__name__}: {error}"):  # some come back with another message
+                return error
+    return FailedRunError(f"a process failed: {failure.words}")
