@@ -118,8 +118,10 @@ def test_modules_import_only_from_what_stands_before_them(path: Path) -> None:
         for name in imported(path):
             parts = name.split(".")[1:] if name.startswith("fedfloor.") else []
             depth = len(folder.split("/")) if folder else 0
-            if "/".join(parts[:depth]) == folder and len(parts) > depth and parts[depth] in order:
-                assert order.index(parts[depth]) <= order.index(own), f"{relative(path)} imports {name}"
+            if "/".join(parts[:depth]) != folder or len(parts) <= depth or (not folder and parts[0] not in order):
+                continue
+            assert parts[depth] in order, f"{relative(path)} imports {name} from the package it belongs to"
+            assert order.index(parts[depth]) <= order.index(own), f"{relative(path)} imports {name}"
 
 
 @pytest.mark.parametrize("folder", SIBLINGS)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedfloor.cli.show import datasets, runs, terminal, watching
+from fedfloor import api
+from fedfloor.cli.show import datasets, runs, scenarios, terminal, watching
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.runs.planned import PlannedRun, planned_run
@@ -224,3 +225,28 @@ def test_what_has_been_compiled_is_known(tmp_path: Path, monkeypatch: pytest.Mon
     assert not compiling.is_compiled(compiling.compiled(names["plan"]))
     compiling.compiled(names["plan"])()
     assert compiling.is_compiled(compiling.compiled(names["plan"]))
+
+
+def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of `fedfloor check` that are yellow or red."""
+    said = io.StringIO()
+    out = Console(file=said, width=160, force_terminal=True, color_system="standard", highlight=False, markup=False)
+    for module in (terminal, scenarios, datasets):
+        monkeypatch.setattr(module, "OUT", out)
+    checked = api.check(path)
+    scenarios.print_check(checked.scenario, checked.headline)
+    datasets.print_shortage(checked.shortage)
+    assert "is valid" in said.getvalue()
+    return [line for line in said.getvalue().splitlines() if "\x1b[33m" in line or "\x1b[31m" in line]
+
+
+def test_check_complains_of_nothing_that_init_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDFLOOR_DATA", raising=False)
+    path = tmp_path / "plant.toml"
+    path.write_text(api.starter_scenario(), encoding="utf-8")
+    assert complaints(path, monkeypatch) == []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    poor = ["memory_gb = 0.0000001" if line.startswith("memory_gb") else line for line in lines]
+    assert poor != lines
+    path.write_text("\n".join(poor), encoding="utf-8")
+    assert any("floors can ever take part" in line for line in complaints(path, monkeypatch))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.errors import PolicyError, RunLogError, ScenarioError
+from fedfloor.errors import PolicyError, RunLogError
 from fedfloor.files import lock
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 from fedfloor.runs.compare import Watch
@@ -215,21 +215,36 @@ def test_more_rounds_than_before_go_on_from_the_end(whole: Path, tmp_path: Path)
     assert len(fedfloor.read(folder / "quick-random-7")["round"]) == 8
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"seeds": 0}, ScenarioError, "seeds: must be a whole number from 1 to 1000, got 0"),
-        ({"seeds": 1001}, ScenarioError, "seeds: must be a whole number from 1 to 1000, got 1001"),
-        ({"engine": "slurm"}, ScenarioError, "engine: must be local or ray, got 'slurm'"),
-        ({"ray_address": "somewhere:1"}, ScenarioError, "ray_address: goes with engine ray, got 'somewhere:1'"),
-        ({"workers": 0}, ScenarioError, "workers: must be a whole number from 1 to 4096, got 0"),
-    ],
-)
-def test_wrong_settings_are_named(wrong: dict[str, Any], error: type[Exception], message: str, tmp_path: Path) -> None:
-    with pytest.raises(error, match=message):
-        comparison(tmp_path, **wrong)
-
-
 def test_a_policy_given_twice_is_named(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="policy 'random': is given twice"):
         fedfloor.compare("quick", ["random", "random"], seeds=1, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("what", "policies", "more"),
+    [("policy", ["random", "__main__:Mine"], ()), ("model", ["random"], ("model.name=__main__:network",))],
+)
+def test_what_the_started_program_defines_is_refused_without_a_traceback(
+    what: str, policies: list[str], more: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "import fedfloor\n"
+        "from fedfloor.errors import PolicyError\n"
+        "from fedfloor.scheduling.policies.random import RandomScheduler as Mine\n"
+        "from tests.training.networks import logistic as network\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        f"        fedfloor.compare('quick', {policies}, seeds=1, rounds=1, overrides={[*more]}, out='out')\n"
+        "    except PolicyError as error:\n"
+        "        print(error)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
+    name = "__main__:Mine" if what == "policy" else "__main__:network"
+    problem = "is defined in the program itself, which the processes of a comparison cannot import"
+    assert done.stdout == f"{what} '{name}': {problem}. Move it into a module of its own\n"
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert not (tmp_path / "out").exists()

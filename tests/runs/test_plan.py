@@ -140,6 +140,22 @@ def test_wrong_snapshots_name_the_path(path: str, value: Any, expected: str, tmp
     assert str(caught.value).startswith(f"{file}: {expected}")
 
 
+@pytest.mark.parametrize("path", ["tradeoff_v", "radio", "radio.noise_w_per_hz", "layers", "gateways"])
+def test_one_missing_key_is_one_finding(path: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        fedfloor.plan(changed(path, None))
+    assert str(caught.value) == f"snapshot: {path}: is missing. Add it; docs/plan.md describes every key."
+
+
+@pytest.mark.xfail(strict=True, reason="scenario/findings.py counts a list without a valid entry as too short")
+@pytest.mark.parametrize("path", ["layers.0.name", "gateways.0.queue", "gateways.0.devices.0.batch"])
+def test_one_missing_key_of_the_only_entry_is_one_finding(path: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        fedfloor.plan(changed(path, None))
+    written = path.replace(".0", "[0]")
+    assert str(caught.value) == f"snapshot: {written}: is missing. Add it; docs/plan.md describes every key."
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

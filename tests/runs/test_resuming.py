@@ -18,6 +18,7 @@ import pytest
 import fedfloor
 from fedfloor.api import what_is_left
 from fedfloor.errors import RunLogError
+from tests.conftest import Table
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
 
@@ -47,6 +48,34 @@ def test_a_battery_and_loss_driven_choices_survive_a_resume(tmp_path: Path) -> N
     small_run(tmp_path / "parts", *battery, policy="loss_driven", rounds=3)
     small_run(tmp_path / "parts", *battery, policy="loss_driven", resume=True)
     assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.parametrize(
+    ("participation", "theorems"),
+    [
+        ({"rates": "uniform"}, ["Theorem 2"]),  # rates that the run meets in enough rounds for a bound
+        ({"rates": "estimated", "estimate_every": 6, "observe_every": 5}, ["Theorem 1", "Theorem 4"]),
+    ],
+    ids=lambda part: part["rates"] if isinstance(part, dict) else "",
+)
+def test_the_theorems_say_the_same_of_a_run_however_often_it_was_resumed(
+    participation: Table, theorems: list[str], table: Table, write: Callable[[Table], Path], tmp_path: Path
+) -> None:
+    del table["model"]["layers"]
+    table["radio"]["channels"] = 1
+    table |= {"participation": participation, "training": {"checkpoint_every": 4, "evaluate_every": 100}}
+    plant = write(table)
+
+    def bounds(name: str, rounds: int, **options: Any) -> bytes:
+        fedfloor.run(plant, "ddsra:v=1", rounds=rounds, out=tmp_path / name, workers=1, **options)
+        return (tmp_path / name / "bounds.json").read_bytes()
+
+    whole = bounds("whole", 16)
+    numbers = [entry["theorem"] for entry in json.loads(whole) if entry["bound"] is not None]
+    assert set(theorems) <= set(numbers)
+    assert bounds("parts", 7) != whole
+    assert bounds("parts", 16, resume=True) == whole
+    assert bounds("parts", 16, resume=True) == whole, "nothing was left to do"
 
 
 @pytest.mark.slow
