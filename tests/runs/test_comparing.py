@@ -230,13 +230,13 @@ def test_what_the_started_program_defines_is_refused_without_a_traceback(
     (tmp_path / "program.py").write_text(
         "import sys\n"
         "import fedfloor\n"
-        "from fedfloor.errors import PolicyError\n"
+        "from fedfloor.errors import FedfloorError\n"
         "from fedfloor.scheduling.policies.random import RandomScheduler as Mine\n"
         "from tests.training.networks import logistic as network\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         f"        fedfloor.compare('quick', {policies}, seeds=1, rounds=1, overrides={[*more]}, out='out')\n"
-        "    except PolicyError as error:\n"
+        "    except FedfloorError as error:\n"
         "        print(error)\n"
     )
     root = str(Path(__file__).parents[2])

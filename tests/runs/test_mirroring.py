@@ -76,7 +76,7 @@ def test_a_log_that_somebody_removed_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "copy" / "rounds.jsonl").unlink()
     with (tmp_path / "run" / "rounds.jsonl").open("ab") as log:
         log.write(b"more\n")
-    with pytest.raises(FailedRunError, match=r"rounds.jsonl: somebody else has removed what was written to it"):
+    with pytest.raises(FailedRunError, match=r"rounds.jsonl: another process has removed what was written to it"):
         write_changes(tmp_path / "copy", mirror.changes())
 
 

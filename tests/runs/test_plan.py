@@ -147,7 +147,6 @@ def test_one_missing_key_is_one_finding(path: str) -> None:
     assert str(caught.value) == f"snapshot: {path}: is missing. Add it; docs/plan.md describes every key."
 
 
-@pytest.mark.xfail(strict=True, reason="scenario/findings.py counts a list without a valid entry as too short")
 @pytest.mark.parametrize("path", ["layers.0.name", "gateways.0.queue", "gateways.0.devices.0.batch"])
 def test_one_missing_key_of_the_only_entry_is_one_finding(path: str) -> None:
     with pytest.raises(SnapshotError) as caught:

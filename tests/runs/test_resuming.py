@@ -110,7 +110,7 @@ def test_fewer_rounds_than_have_been_run_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     small_run(folder, "participation.rates=uniform", rounds=4)
     before = (folder / "scenario.toml").read_text()
-    with pytest.raises(RunLogError, match=r"has already run 4 rounds, rounds is 2\. Ask for at least 4 with --rounds"):
+    with pytest.raises(RunLogError, match=r"4 rounds, but only 2 are asked for\. Ask for at least 4 with --rounds"):
         small_run(folder, "participation.rates=uniform", rounds=2, resume=True)
     assert (folder / "scenario.toml").read_text() == before
     assert len(small_run(folder, "participation.rates=uniform", rounds=4, resume=True).records) == 4
@@ -123,7 +123,7 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
     (weights,) = folder.glob("*.safetensors")
     content = weights.read_bytes()
     weights.write_bytes(content[:100])
-    with pytest.raises(RunLogError, match=r"state\.json: is damaged"):
+    with pytest.raises(RunLogError, match=r"weights-000002\.safetensors: is damaged"):
         small_run(tmp_path / "run", resume=True)
     weights.unlink()
     with pytest.raises(RunLogError, match=r"\.safetensors: is missing"):
@@ -147,12 +147,16 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
         (
             "weights",
             "../../elsewhere.safetensors",
-            "weights and round do not match: got .*elsewhere.* and 2",
+            "is damaged: weights and round do not match: got .*elsewhere",
         ),
         ("round", 1, "is damaged: weights and round do not match: got weights-000002.safetensors and 1"),
         ("clock_s", -1.0, "is damaged: clock_s: must be a number >= 0, got -1.0"),
         ("version", 7, "version must be 1, got 7"),
         ("figures", {"sigma": [1.0]}, "does not fit the scenario: sigma must be 18 numbers >= 0"),
+        ("figures", [], "does not fit the scenario: figures must be a table or null"),
+        ("gradient_square", "x", "does not fit the scenario: gradient_square must be a number or null"),
+        ("gradient_square", 10**400, "does not fit the scenario: "),
+        ("clock_s", 10**400, "is damaged: "),
     ],
 )
 def test_an_edited_checkpoint_is_not_resumed_and_its_folder_stays_as_it_is(

@@ -199,7 +199,7 @@ def _array(value: JsonValue) -> Floats:
     """The value as an array; an empty one if it is not made of numbers."""
     try:
         return np.array(value, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.zeros(0)
 
 

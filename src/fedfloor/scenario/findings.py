@@ -11,6 +11,9 @@ from pydantic import ValidationError
 def one_line(error: ValidationError, label: str) -> str:
     """Text of the first error, and the number of further ones."""
     findings = error.errors()
+    # A list whose only entry is wrong counts as empty too; the entry is what the reader has to fix.
+    inner = {finding["loc"][:depth] for finding in findings for depth in range(len(finding["loc"]))}
+    findings = [finding for finding in findings if finding["type"] != "too_short" or finding["loc"] not in inner]
     first = findings[0]
     path = _path(first["loc"])
     if first["type"] == "finding":

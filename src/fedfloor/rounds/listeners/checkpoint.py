@@ -54,10 +54,10 @@ class Checkpoint:
         """Bring a new plant to where the checkpoint was taken."""
         try:
             plant.restore(self.state)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise self.misfit(error) from None
 
-    def misfit(self, problem: ValueError) -> RunLogError:
+    def misfit(self, problem: Exception) -> RunLogError:
         """The error of a checkpoint whose state is not one of the scenario."""
         place = f"{self.path / STATE}: does not fit the scenario"
         return RunLogError(f"{place}: {problem}. Start a new run in another folder")
@@ -119,17 +119,17 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
         clock, data = values["clock_s"], values["data"]
         if not isinstance(clock, int | float) or not 0.0 <= clock < float("inf"):
             raise ValueError(f"clock_s: must be a number >= 0, got {clock}")
+        rest, seconds = {key: value for key, value in values.items() if key not in _HEADER}, float(clock)
         weights = path.parent / name
-        rest = {key: value for key, value in values.items() if key not in _HEADER}
-        return Checkpoint(PlantState(index, rest, read_tensors(weights)), float(clock), str(data), path.parent)
+        return Checkpoint(PlantState(index, rest, read_tensors(weights)), seconds, str(data), path.parent)
     except FileNotFoundError:
         if weights != path:
             advice = "Restore it, or start a new run"
             raise RunLogError(f"{weights}: is missing, but {STATE} names it. {advice}") from None
         return None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, OverflowError) as error:
         advice = "Restore it, or start a new run in another folder"
-        raise RunLogError(f"{path}: is damaged: {error}. {advice}") from None
+        raise RunLogError(f"{weights}: is damaged: {error}. {advice}") from None
 
 
 def named_weights(state: bytes) -> tuple[int, str]:

@@ -160,10 +160,14 @@ class LearningPlant:
         self._simulated.restore(state)
         self.last_loss = numbers_from(values, "last_loss", floors, gaps=True)
         square, statistics = values.get("gradient_square"), values.get("figures")
-        self.gradient_square = float(square) if isinstance(square, int | float) else None
+        if square is not None and not isinstance(square, int | float):
+            raise ValueError("gradient_square must be a number or null")
+        self.gradient_square = None if square is None else float(square)
         if values.get("divergence_bound") is not None:
             self.bound = numbers_from(values, "divergence_bound", floors, gaps=True)
-        if isinstance(statistics, dict):
+        if statistics is not None:
+            if not isinstance(statistics, dict):
+                raise ValueError("figures must be a table or null")
             keys = [entry.name for entry in dataclasses.fields(GradientStatistics)]
             self.statistics = GradientStatistics(*(numbers_from(statistics, key, devices) for key in keys))
 

@@ -114,7 +114,7 @@ def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: 
     """
     try:
         numbers = np.array(values[key], float)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         numbers = np.zeros(0)
     if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
         raise ValueError(f"{key} must be {size} numbers >= 0")
