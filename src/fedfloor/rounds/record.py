@@ -27,11 +27,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter
 from statistics import fmean
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
-from pydantic import ConfigDict, Field, GetPydanticSchema, JsonValue, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, GetPydanticSchema, TypeAdapter, ValidationError, with_config
 
 from fedfloor.arrays import Floats
 from fedfloor.errors import RunLogError
@@ -276,30 +277,41 @@ def _endless(values: Sequence[float | None]) -> Floats:
     return np.array([math.inf if value is None else value for value in values])
 
 
-def json_line(record: RoundRecord | TimingRecord) -> str:
-    """The record as one line of its log."""
-    return json.dumps(_written(record), allow_nan=False)
-
-
 _KEYS = {
     kind: tuple(entry.name for entry in fields(kind))
     for kind in (RoundRecord, GatewayRecord, DeviceRecord, TimingRecord, WeatherRecord)
 }
+_VALUES = {kind: attrgetter(*keys) for kind, keys in _KEYS.items()}
 
 
-def _written(value: Any) -> JsonValue:
-    """A record as JSON holds it; what was left out and what is absent has no key."""
-    if isinstance(value, tuple):
-        return [_written(part) for part in value]
-    if isinstance(value, RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | WeatherRecord):
-        pairs = ((key, getattr(value, key)) for key in _KEYS[type(value)])
-        return {key: _written(part) for key, part in pairs if not _left_out(key, part)}
-    plain: JsonValue = value
-    return plain
+def json_line(record: RoundRecord | TimingRecord) -> str:
+    """The record as one line of its log; what was left out and what is absent has no key."""
+    table = _table(record)
+    if isinstance(record, RoundRecord):
+        table["gateways"] = [_gateway_table(gateway) for gateway in record.gateways]
+        if record.weather is None:
+            del table["weather"]
+        else:
+            table["weather"] = _table(record.weather)
+    return json.dumps(table, allow_nan=False)
 
 
-def _left_out(key: str, value: object) -> bool:
-    return value is ABSENT or (key == "devices" and value == ()) or (key == "weather" and value is None)
+def _table(record: RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | WeatherRecord) -> dict[str, object]:
+    kind = type(record)
+    return dict(zip(_KEYS[kind], _VALUES[kind](record), strict=True))
+
+
+def _gateway_table(gateway: GatewayRecord) -> dict[str, object]:
+    table = _table(gateway)
+    if gateway.divergence_bound is ABSENT:
+        del table["divergence_bound"]
+    if gateway.divergence is ABSENT:
+        del table["divergence"]
+    if gateway.devices:
+        table["devices"] = [_table(device) for device in gateway.devices]
+    else:
+        del table["devices"]
+    return table
 
 
 def parse_record(line: str | bytes) -> RoundRecord:
