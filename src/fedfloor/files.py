@@ -1,7 +1,8 @@
 """Files that are either whole or as they were, and folders that one process at a time writes."""
 
-__all__ = ["lock", "replacing", "write_whole"]
+__all__ = ["ELSEWHERE", "failed_write", "lock", "refused_write", "replacing", "write_whole"]
 
+import errno
 import os
 import sys
 import uuid
@@ -9,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import FailedRunError, RunLogError
+
+#: advice for a folder that cannot be used
+ELSEWHERE = "Name another folder with --out"
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -33,6 +37,23 @@ def replacing(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def refused_write(path: Path, error: OSError, *, again: str, advice: str) -> FailedRunError | RunLogError:
+    """The error of a file that the user chose: a full disk wants room, any other trouble what `advice` says."""
+    if _is_full(error):
+        return failed_write(path, error, again=again)
+    return RunLogError(f"{path}: cannot be written: {error.strerror}. {advice}")
+
+
+def failed_write(path: Path, error: OSError, *, again: str) -> FailedRunError:
+    """The error of a file that a run could write so far."""
+    first = "Make room" if _is_full(error) else "Mend the folder"
+    return FailedRunError(f"{path}: cannot be written: {error.strerror}. {first}, then {again}")
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def lock(folder: Path) -> int | None:

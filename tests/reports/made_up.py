@@ -20,13 +20,13 @@ def record(
     policy: str,
     delay: float = 10.0,
     accuracy: float | None = None,
-    picked: Sequence[bool] | None = None,
+    selected: Sequence[bool] | None = None,
     failed: Sequence[int] = (),
     target: float = 0.5,
 ) -> RoundRecord:
     """One round in which the selected floors complete, unless they fail for energy."""
     floors = scenario.floors
-    chosen = [m < scenario.radio.channels for m in range(len(floors))] if picked is None else picked
+    chosen = [m < scenario.radio.channels for m in range(len(floors))] if selected is None else selected
     gateways = tuple(
         GatewayRecord(
             name=floor.name,

@@ -42,7 +42,7 @@ def edit(folder: Path, line: int, change: Callable[[Record], object]) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def picked(record: Record) -> Record:
+def selected(record: Record) -> Record:
     found: Record = next(gateway for gateway in record["gateways"] if gateway["selected"])
     return found
 
@@ -65,11 +65,17 @@ def picked(record: Record) -> Record:
         (lambda r: r["gateways"][0].update(upload_s=[]), "gateways[0].upload_s: must be a number, got []"),
         (lambda r: r["gateways"][0].update(energy_j=None), "gateways[0].energy_j: must be a number, got None"),
         (lambda r: r["gateways"][0].pop("loss"), "line 2: has no 'gateways[0].loss'"),
-        (lambda r: picked(r).update(devices=None), ".devices: must be a list, got None"),
-        (lambda r: picked(r)["devices"].append(picked(r)["devices"][0]), "devices of the floor, got "),
-        (lambda r: picked(r)["devices"][0].update(cut=99), ".devices: cut: must be <= 6, the number of layers, got 99"),
-        (lambda r: picked(r)["devices"][0].update(cut=-1), ".devices[0].cut: must be >= 0, got -1"),
-        (lambda r: picked(r)["devices"][0].pop("name"), ".devices[0].name'. It is damaged, or was written by another"),
+        (lambda r: selected(r).update(devices=None), ".devices: must be a list, got None"),
+        (lambda r: selected(r)["devices"].append(selected(r)["devices"][0]), "devices of the floor, got "),
+        (
+            lambda r: selected(r)["devices"][0].update(cut=99),
+            ".devices: cut: must be <= 6, the number of layers, got 99",
+        ),
+        (lambda r: selected(r)["devices"][0].update(cut=-1), ".devices[0].cut: must be >= 0, got -1"),
+        (
+            lambda r: selected(r)["devices"][0].pop("name"),
+            ".devices[0].name'. It is damaged, or was written by another",
+        ),
     ],
 )
 def test_a_bad_record_is_told_of_and_the_other_run_is_shown(

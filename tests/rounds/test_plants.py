@@ -17,8 +17,8 @@ from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.outcome import Outcome
-from fedfloor.rounds.plants.contract import Plant, PlantState
-from fedfloor.rounds.plants.simulated import SimulatedPlant, numbers_from, simulated_outcome, simulated_rates
+from fedfloor.rounds.plants.contract import Plant, PlantState, numbers_from
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_outcome, simulated_rates
 from fedfloor.runs.driving import Driven, checkpoint_of, drive, opened_folder
 from fedfloor.runs.planned import planned_run
 from fedfloor.scenario import Scenario, resolved_toml

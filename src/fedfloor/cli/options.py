@@ -29,7 +29,7 @@ import typer
 import typer.core
 
 from fedfloor import __version__
-from fedfloor.runs.options import CompareOptions, Option, RunOptions, declared_options
+from fedfloor.runs.options import DATA_DIR, CompareOptions, Option, RunOptions, declared_options
 
 # Plain help: rich would take longer to import than everything else, and typer escapes brackets for it.
 typer.core.HAS_RICH = False
@@ -74,11 +74,7 @@ SetOption = Annotated[
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 DataDirOption = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        help="Folder with the data sets. Default: FEDFLOOR_DATA if set, otherwise your user data folder.",
-    ),
+    typer.Option("--data-dir", metavar="DIR", help=DATA_DIR.help),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 PoliciesOption = Annotated[

@@ -98,7 +98,7 @@ def _rank_of_rates(run: ReadRun) -> float | Unknown:
 
 
 def _rank_of_variety(run: ReadRun) -> float | Unknown:
-    """Rank correlation over floors of classes per device and how often the floor is picked."""
+    """Rank correlation over floors of classes per device and how often the floor is selected."""
     classes = [floor.classes_per_device or run.scenario.model.classes for floor in run.scenario.floors]
     return _ranks(classes, [floor.selected_rate for floor in run.summary.floors])
 
@@ -189,7 +189,7 @@ CLAIMS: tuple[Claim, ...] = (
         (_OURS, *_BASELINES), ("much higher", "much higher"), sign=1, measure=_more_completed, unit=" points",
     ),
     *_both(
-        "loss driven starves floors with varied data (rank correlation of classes and picks)", "Fig. 6", "fig:15",
+        "loss driven starves floors with varied data (rank correlation of classes and selects)", "Fig. 6", "fig:15",
         ("loss_driven",), (None, "starves"), sign=-1, measure=_rank_of_variety, digits=2,
     ),
 )  # fmt: skip

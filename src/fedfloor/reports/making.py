@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fedfloor.errors import MissingExtraError, RunLogError
+from fedfloor.files import ELSEWHERE, refused_write
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import write_page
@@ -98,8 +99,7 @@ def _check_place(place: Path) -> None:
                 raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            problem = f"cannot be written: {error.strerror}"
-            raise RunLogError(f"{folder}: {problem}. Name another folder with --out") from None
+            raise refused_write(folder, error, again="report again", advice=ELSEWHERE) from None
 
 
 def _as_json(run: ReadRun) -> dict[str, object]:

@@ -124,7 +124,7 @@
     const ofRound = byId("map-cuts").value === "round";
     const cuts = ofRound ? run.cuts.map((row) => row[choice.at]) : run.mean;
     const value = (n) => cuts[run.byFloor ? plant.of[n] : n];
-    const describe = (cut) => (cut === null || cut < 0 ? "not picked" : `${ofRound ? "" : "on average "}${number(cut)} of ${run.layers} layers on the device`);
+    const describe = (cut) => (cut === null || cut < 0 ? "not selected" : `${ofRound ? "" : "on average "}${number(cut)} of ${run.layers} layers on the device`);
     const hasCut = (n) => value(n) !== null && value(n) >= 0;
     const active = plant.devices.map((_, n) => n).filter(hasCut);
     const idle = plant.devices.map((_, n) => n).filter((n) => !hasCut(n));
@@ -133,7 +133,7 @@
       type: "scatter", mode: "markers", x: list.map((n) => plant.dx[n]), y: list.map((n) => plant.dy[n]), marker,
       text: list.map((n) => `${text(plant.devices[n])}<br>${describe(value(n))}`), hovertemplate: "%{text}<extra></extra>",
     });
-    const picked = new Set(floors);
+    const selected = new Set(floors);
     const lines = (list, dash, colour) => ({
       type: "scatter", mode: "lines", hoverinfo: "skip", line: { color: colour, width: 2, dash },
       x: list.flatMap((m) => [0, plant.fx[m], null]), y: list.flatMap((m) => [0, plant.fy[m], null]),
@@ -150,8 +150,8 @@
         meta: { scale: "cut" } },
       { type: "scatter", mode: label ? "markers+text" : "markers", x: plant.fx, y: plant.fy, textposition: plant.fy.map((y) => (y >= 0 ? "top center" : "bottom center")),
         textfont: { color: colours.ink, size: 11.5 }, text: plant.floors.map(short),
-        marker: { symbol: "square", size: label ? 9 : 5, color: plant.floors.map((_, m) => (picked.has(m) ? colours.ink : colours.idle)) },
-        customdata: plant.floors.map((name, m) => `${text(name)}: ${number(plant.distance[m])} m away<br>${picked.has(m) ? "picked" : "not picked"} in round ${round}`),
+        marker: { symbol: "square", size: label ? 9 : 5, color: plant.floors.map((_, m) => (selected.has(m) ? colours.ink : colours.idle)) },
+        customdata: plant.floors.map((name, m) => `${text(name)}: ${number(plant.distance[m])} m away<br>${selected.has(m) ? "selected" : "not selected"} in round ${round}`),
         hovertemplate: "%{customdata}<extra></extra>" },
       { type: "scatter", mode: "markers", x: [0], y: [0], marker: { symbol: "star", size: 17, color: colours.ink },
         text: ["base station"], hovertemplate: "%{text}<extra></extra>" },

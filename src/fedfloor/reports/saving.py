@@ -2,12 +2,10 @@
 
 __all__ = ["save"]
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 
-from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import replacing
+from fedfloor.files import refused_write, replacing
 
 
 def save(path: Path, write: Callable[[Path], object]) -> None:
@@ -17,7 +15,4 @@ def save(path: Path, write: Callable[[Path], object]) -> None:
         with replacing(path) as part:
             write(part)
     except OSError as error:
-        problem = f"{path}: cannot be written: {error.strerror}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise FailedRunError(f"{problem}. Make room, then report again") from None
-        raise RunLogError(f"{problem}. Name another place") from None
+        raise refused_write(path, error, again="report again", advice="Name another place") from None

@@ -47,7 +47,9 @@ RUN = Section(
     "Choose a run and move the slider: the timeline and the map show that round.",
     one_run=True,
 )
-FAILURES = Section("failures", "Failures", "A floor that is picked can still fail; the round has then waited in vain.")
+FAILURES = Section(
+    "failures", "Failures", "A floor that is selected can still fail; the round has then waited in vain."
+)
 TRADEOFF = Section(
     "tradeoff",
     "The trade-off over V",

@@ -46,7 +46,7 @@ def headline(collection: Collection) -> Table:
         notes.append("Values are means over seeds, ± half the 95 % t-interval.")
     if not all(run.ended for run in collection.runs):
         notes.append("A series that is still going is shown as far as it has come.")
-    notes.append("Completed is of the floors that were picked; the shortfall is that of the worst-served floor.")
+    notes.append("Completed is of the floors that were selected; the shortfall is that of the worst-served floor.")
     columns = (
         "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", "simulated time", "completed", "failures",
         "worst shortfall", "energy a round [J]",
@@ -62,7 +62,7 @@ def _untested(runs: Sequence[ReadRun]) -> str:
 def _headline_row(series: Series) -> tuple[str, ...]:
     runs = series.runs
     accuracies = [value for value in map(final_accuracy, runs) if value is not None]
-    picked = sum(gateway.selected for run in runs for record in run.records for gateway in record.gateways)
+    selected = sum(gateway.selected for run in runs for record in run.records for gateway in record.gateways)
     completed = sum(run.summary.completed for run in runs)
     causes: Counter[str] = Counter()
     for run in runs:
@@ -78,7 +78,7 @@ def _headline_row(series: Series) -> tuple[str, ...]:
         with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else _untested(runs),
         with_interval(mean(lambda run: run.summary.mean_delay)),
         duration(mean(lambda run: run.summary.clock)),
-        f"{percentage(completed / picked)} of {picked}" if picked else "none picked",
+        f"{percentage(completed / selected)} of {selected}" if selected else "none selected",
         ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items())) or "none",
         with_interval(mean(lambda run: run.summary.shortfall), digits=2),
         with_interval(mean(lambda run: run.summary.mean_energy)),

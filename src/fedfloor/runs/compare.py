@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
-from fedfloor.files import lock
+from fedfloor.files import ELSEWHERE, lock, refused_write
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
 from fedfloor.runs.folder import (
@@ -239,7 +239,7 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = lock(folder)
     except OSError as error:
-        raise RunLogError(f"{folder}: cannot be written: {error.strerror}. Name another folder with --out") from None
+        raise refused_write(folder, error, again="compare again", advice=ELSEWHERE) from None
     try:
         yield
     finally:

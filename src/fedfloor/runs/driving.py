@@ -76,7 +76,6 @@ def drive(
     folder: RunFolder | None,
     *,
     checkpoint: Checkpoint | None = None,
-    checkpoints: bool = True,
     data: str = "",
     until: Until = Until(),  # noqa: B008  # frozen
     listeners: Sequence[Listener] = (),
@@ -97,7 +96,7 @@ def drive(
     heard: list[Listener] = []
     if folder is not None:
         heard.append(folder.log)
-        if checkpoints:
+        if folder.checkpoints:
             every = plant.scenario.training.checkpoint_every
             heard.append(Checkpoints(folder.path, plant, folder.log, every, data))
     rounds = plant.scenario.rounds - plant.index

@@ -2,7 +2,6 @@
 
 __all__ = ["export_model", "facts_of", "refuse_export"]
 
-import errno
 import json
 import os
 import stat
@@ -13,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import write_whole
+from fedfloor.errors import RunLogError
+from fedfloor.files import refused_write, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
 from fedfloor.runs.folder import own_files
 from fedfloor.scenario.model import Model
@@ -66,7 +65,4 @@ def export_model(path: Path, weights: Mapping[str, npt.NDArray[np.generic]], fac
     try:
         write_whole(target, packed(weights, facts))
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            problem = f"{path}: cannot be written: {error.strerror}"
-            raise FailedRunError(f"{problem}. Make room, or name another place") from None
-        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
+        raise refused_write(path, error, again="export again", advice="Name another place") from None

@@ -34,7 +34,7 @@ from typing import Self
 from pydantic import ValidationError
 
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import lock, write_whole
+from fedfloor.files import ELSEWHERE, failed_write, lock, refused_write, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
 from fedfloor.rounds.record import RoundRecord, misplaced, problem_of
@@ -52,6 +52,7 @@ class RunFolder:
 
     path: Path
     log: RoundLog
+    checkpoints: bool  #: whether the run takes any
     _fresh: bool  #: made by this process
     _lock: int | None
 
@@ -86,7 +87,7 @@ class RunFolder:
                 raise
         except OSError as error:
             raise _unwritable(path, error) from None
-        return cls(path, log, rounds is None, handle)
+        return cls(path, log, checkpoints, rounds is None, handle)
 
     def close(self) -> None:
         """Close the files and give up the lock; a new run without a single round leaves nothing behind."""
@@ -115,7 +116,7 @@ def write_json(path: Path, value: object) -> None:
     try:
         write_whole(path, (json.dumps(finite(value), indent=1) + "\n").encode())
     except OSError as error:
-        raise FailedRunError(f"{path}: cannot be written: {error.strerror}. Make room, then resume the run") from None
+        raise failed_write(path, error, again="resume the run") from None
 
 
 def finite(value: object) -> object:
@@ -250,5 +251,5 @@ def flat(value: object, path: str = "") -> dict[str, object]:
     return {path: value}
 
 
-def _unwritable(path: Path, error: OSError) -> RunLogError:
-    return RunLogError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out")
+def _unwritable(path: Path, error: OSError) -> FailedRunError | RunLogError:
+    return refused_write(path, error, again="repeat the command", advice=ELSEWHERE)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import write_whole
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, named_weights
+from fedfloor.files import failed_write, write_whole
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, named_weights, remove_old_weights
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO
 
@@ -78,11 +78,10 @@ def write_changes(folder: Path, changes: Changes) -> bool:
                 continue
             write_whole(path, content)
             if name == _STATE:
-                _remove_old(folder / CHECKPOINT, named_weights(content)[1])
+                remove_old_weights(folder / CHECKPOINT, named_weights(content)[1])
         return relied_on
     except OSError as error:
-        problem = f"{folder}: cannot be written: {error.strerror}"
-        raise FailedRunError(f"{problem}. Make room, then start the comparison again: it resumes") from None
+        raise failed_write(folder, error, again="start the comparison again: it resumes") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +117,6 @@ def kept_of(folder: Path) -> Kept:
             raise RunLogError(f"{problem}. Restore it, or remove {folder}")
         files[part] = b"".join(content.splitlines(keepends=True)[:rounds]) if part in _LOGS else content
     return Kept(files)
-
-
-def _remove_old(folder: Path, named: str) -> None:
-    for old in folder.glob("weights-*.safetensors"):
-        if old.name != named:
-            old.unlink()
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -4,7 +4,7 @@ Every option is declared once, with its limits and its help. `RunArguments` and 
 type checkers, because Python has no way to derive them.
 """
 
-__all__ = ["CompareArguments", "CompareOptions", "Option", "RunArguments", "RunOptions", "declared_options"]
+__all__ = ["DATA_DIR", "CompareArguments", "CompareOptions", "Option", "RunArguments", "RunOptions", "declared_options"]
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Option:
     most: float | None = None
 
 
-_DATA_DIR = Option(
+DATA_DIR = Option(
     "Folder with the data sets. Default: FEDFLOOR_DATA if set, otherwise your user data folder.", metavar="DIR"
 )
 _ENGINE = Option("Where work runs: processes of this machine, or Ray (extra 'ray'). The result is the same.")
@@ -53,7 +53,7 @@ class RunOptions:
     device: Annotated[Literal["cpu", "cuda", "mps"], Option("Device to train on.")] = "cpu"
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     ray_address: Annotated[str | None, _RAY_ADDRESS] = None
-    data_dir: Annotated[Path | None, _DATA_DIR] = None
+    data_dir: Annotated[Path | None, DATA_DIR] = None
     loggers: Annotated[
         tuple[str, ...],
         Option(
@@ -77,7 +77,7 @@ class CompareOptions:
     workers: Annotated[int | None, Option("Runs at the same time; one per core if left out.", least=1, most=4096)] = (
         None
     )
-    data_dir: Annotated[Path | None, _DATA_DIR] = None
+    data_dir: Annotated[Path | None, DATA_DIR] = None
 
     def __post_init__(self) -> None:
         _check(self)

@@ -39,5 +39,5 @@ def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], N
             on_round(event.record)
 
     with opened_folder(planned, resolved_toml(planned.file)) as folder:
-        driven = drive(plant, planned, folder, checkpoints=False, tell=tell)
+        driven = drive(plant, planned, folder, tell=tell)
     return Run(scenario, planned.policy, driven.records, driven.timings, planned.folder)

@@ -17,8 +17,8 @@ from fedfloor.rounds.listeners.checkpoint import Checkpoint
 from fedfloor.rounds.listeners.loggers import open_loggers
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import Listener
+from fedfloor.rounds.plants.contract import numbers_from
 from fedfloor.rounds.plants.learning import LearningPlant
-from fedfloor.rounds.plants.simulated import numbers_from
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.runs.bounds import run_bounds
 from fedfloor.runs.driving import checkpoint_of, drive, opened_folder

@@ -11,9 +11,9 @@ from tests.reports.made_up import made_up
 def test_cuts_are_unknown_where_a_floor_was_not_picked(real: ReadRun) -> None:
     run = lay_out_run(real)
     cuts = measure(run)
-    picked = run.selected[:, run.plant.devices.floor].T
+    selected = run.selected[:, run.plant.devices.floor].T
     assert cuts.cut.shape == (3, 6)
-    assert np.array_equal(np.isnan(cuts.cut), ~picked)
+    assert np.array_equal(np.isnan(cuts.cut), ~selected)
     assert np.allclose(cuts.mean, 1.0)
 
 

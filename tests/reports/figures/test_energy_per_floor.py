@@ -15,8 +15,8 @@ from tests.reports.logs import POLICIES, Record, changed, series_of, simulated
 def test_spenders_add_up_to_what_was_logged(policy: str, cut: int, tmp_path: Path) -> None:
     run = simulated(tmp_path, policy, cut=cut)
     split = measure(series_of(run))
-    picked = split.picked > 0
-    total = float((split.values[:, picked].sum(axis=0) * split.picked[picked]).sum())
+    selected = split.selected > 0
+    total = float((split.values[:, selected].sum(axis=0) * split.selected[selected]).sum())
     assert np.isclose(total, run.summary.mean_energy * run.summary.rounds)
 
 

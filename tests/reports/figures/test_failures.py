@@ -16,6 +16,6 @@ def test_failures_are_counted_over_all_seeds(real: ReadRun) -> None:
     failing = changed(real, fail)
     failures = measure(series_of(failing, failing))
     assert dict(failures.counts) == {"energy": 10, "lost": 2}
-    assert failures.picked == 12
+    assert failures.selected == 12
     assert failures.share("lost") == pytest.approx(2 / 12)
     assert failures.share("memory") == 0.0

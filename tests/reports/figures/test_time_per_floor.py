@@ -29,7 +29,7 @@ def test_a_floor_that_never_was_picked_has_no_split(real: ReadRun) -> None:
 
 
 def test_every_series_has_a_panel_and_a_series_without_picks_an_empty_one() -> None:
-    idle = made_up("random", picked=[False] * len(made_up("random").scenario.floors))
+    idle = made_up("random", selected=[False] * len(made_up("random").scenario.floors))
     panels = plot(results_of(gathered(idle, made_up("round_robin"))))
     assert [(panel.id, panel.title, panel.series) for panel in panels] == [
         ("time-0", "Time: random", 0),

@@ -14,9 +14,9 @@ def test_a_timeline_goes_from_phase_to_phase(real: ReadRun) -> None:
     for index in range(run.rounds.size):
         timeline = measure(run, index, phase_times(run))
         assert timeline.round == index + 1
-        picked = [gateway for gateway in real.records[index].gateways if gateway.selected]
-        assert [run.floors[m] for m in timeline.floors] == [gateway.name for gateway in picked]
-        assert list(timeline.channel) == [gateway.channel for gateway in picked]
+        selected = [gateway for gateway in real.records[index].gateways if gateway.selected]
+        assert [run.floors[m] for m in timeline.floors] == [gateway.name for gateway in selected]
+        assert list(timeline.channel) == [gateway.channel for gateway in selected]
         assert np.all(np.diff(timeline.end, axis=0, prepend=0.0) >= 0.0)
         assert np.isclose(timeline.end[-1].max(initial=0.0), run.delay[index])
 

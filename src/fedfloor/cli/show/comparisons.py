@@ -65,7 +65,7 @@ class _View:
         before = self._done.get(name, 0)
         self._done[name] = done
         if self._lines and 10 * done // total > 10 * before // total:
-            ERR.print(f"{label}: round {done} of {total}", soft_wrap=True)
+            ERR.print(f"{label}: {done} of {total} rounds done", soft_wrap=True)
         if name not in self._tasks and done < total:
             self._tasks[name] = self._bar.add_task(f"  {label}", total=total, note="")
         if name in self._tasks:

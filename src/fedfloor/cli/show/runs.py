@@ -70,7 +70,10 @@ def _print_summaries(
         **learning,
         "time to decide": ["-" if seconds is None else amount(seconds, "s") for seconds in solve_times],
     }
-    table = table_of(f"{first.rounds} rounds", "", *names)
+    rounds = [summary.rounds for summary in summaries]
+    if len(set(rounds)) > 1:
+        rows = {"rounds": [str(count) for count in rounds], **rows}
+    table = table_of(f"{_span(rounds, 'd')} rounds", "", *names)
     for label, cells in rows.items():
         table.add_row(label, *cells)
     print_table(table)
@@ -78,12 +81,18 @@ def _print_summaries(
     for index, floor in enumerate(first.floors[:30]):
         floors.add_row(
             floor.name,
-            f"{floor.target_rate:.2f}",
+            _span([summary.floors[index].target_rate for summary in summaries], ".2f"),
             *(f"{summary.floors[index].completed_rate:.2f}" for summary in summaries),
         )
     print_table(floors)
     if len(first.floors) > 30:
         OUT.print(f"and {len(first.floors) - 30} more floors")
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """One number, or the least and the greatest of several different ones."""
+    ends = [f"{min(values):{form}}", f"{max(values):{form}}"]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _solve_time(run: "AnyRun") -> float | None:

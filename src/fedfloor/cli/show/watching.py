@@ -101,5 +101,5 @@ class View:
         self._accuracy = f"accuracy {record.accuracy:.1%}"
         if not self._live and not self._quiet:
             parts = filter(None, (self._accuracy, self._loss, self._clock))
-            rounds = f"round {self.done} of {self._planned.scenario.rounds}"
+            rounds = f"{self.done} of {self._planned.scenario.rounds} rounds done"
             ERR.print(f"{self._planned.label}: {rounds}, {', '.join(parts)}", soft_wrap=True)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _PANELS = 6  #: series in print
 #: of figures that are such stacks
-CAPTION = "Mean over the rounds in which a floor was picked; all policies share the axis."
-MISSING = "This policy has picked no floor so far."
+CAPTION = "Mean over the rounds in which a floor was selected; all policies share the axis."
+MISSING = "This policy has selected no floor so far."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Stacks:
 
 
 def draw_stacks(stacks: Stacks) -> "Drawing | None":
-    """A panel for each of the first series; None if no floor was picked."""
+    """A panel for each of the first series; None if no floor was selected."""
     splits = [(look, split) for look, split in stacks.splits if np.isfinite(split.values).any()][:_PANELS]
     if not splits:
         return None
@@ -95,7 +95,7 @@ def plot_stacks(stacks: Stacks) -> tuple[Panel, ...]:
     top = greatest(split.values.sum(axis=0) for _, split in stacks.splits)
     return tuple(
         Panel(
-            _plot(stacks, look, split, top) if split.picked.any() else None,
+            _plot(stacks, look, split, top) if split.selected.any() else None,
             id=f"{stacks.quantity}-{look.index}",
             title=f"{stacks.quantity.capitalize()}: {look.label}",
             series=look.index,
@@ -112,7 +112,7 @@ def _plot(stacks: Stacks, look: Look, split: Split, top: float) -> Plot:
             "name": part,
             "x": np.arange(len(split.floors)),
             "y": values,
-            "customdata": [[name, int(count)] for name, count in zip(names, split.picked, strict=True)],
+            "customdata": [[name, int(count)] for name, count in zip(names, split.selected, strict=True)],
             "marker": {"color": colour},
             "hovertemplate": f"%{{customdata[0]}}: %{{y:.3~g}} {stacks.unit}<br>mean of %{{customdata[1]}} rounds",
             "meta": {"s": look.index},

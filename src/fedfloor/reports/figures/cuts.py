@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Cuts:
     """How many layers stay on each device."""
 
-    cut: Floats  #: (N, T) nan where the floor was not picked
+    cut: Floats  #: (N, T) nan where the floor was not selected
     mean: Floats  #: (N,) over the rounds in which it was; nan if it never was
 
 
@@ -35,7 +35,7 @@ def measure(run: RunArrays) -> Cuts:
 
 
 def draw(results: Results) -> "Drawing | None":
-    """For papers: the first run of the series that others are compared with; white where a floor was not picked."""
+    """For papers: the first run of the series that others are compared with; white where a floor was not selected."""
     index = results.collection.series.index(reference_of(results.collection.series))
     run = results.series[index].runs[0]
     cut = measure(run).cut
@@ -53,7 +53,7 @@ def draw(results: Results) -> "Drawing | None":
 
 
 def explore(run: RunArrays, at: Ints) -> dict[str, object]:
-    """Cuts in these rounds, -1 where not picked; means of floors if devices are very many."""
+    """Cuts in these rounds, -1 where not selected; means of floors if devices are very many."""
     cuts = measure(run)
     by_floor = len(run.devices) > ROWS
     if by_floor:
@@ -87,7 +87,7 @@ FIGURE = Figure(
     position=100,
     section=RUN,
     title="Cuts over rounds",
-    caption="How many layers each device trains itself; gaps are rounds in which its floor was not picked.",
+    caption="How many layers each device trains itself; gaps are rounds in which its floor was not selected.",
     wide=True,
     draw=draw,
     plot=plot,

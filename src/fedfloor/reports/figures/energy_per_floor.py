@@ -30,7 +30,7 @@ def measure(series: SeriesArrays) -> Split:
 
 
 def _energies(run: RunArrays) -> Floats:
-    """Energy [J] of every floor by SPENDERS, (3, T, M); 0 where not picked."""
+    """Energy [J] of every floor by SPENDERS, (3, T, M); 0 where not selected."""
     floors = run.plant.gateways.count
     devices = np.stack([floor_sum(row, run.plant.devices.floor, floors) for row in np.nan_to_num(run.device_energy)])
     gateway = np.nan_to_num(run.energy)

@@ -1,4 +1,4 @@
-"""Floors that were picked and failed, by cause."""
+"""Floors that were selected and failed, by cause."""
 
 __all__ = ["FIGURE", "Failures", "draw", "measure", "plot"]
 
@@ -27,11 +27,11 @@ class Failures:
     """Floor-rounds that failed, in all runs of a series."""
 
     counts: Mapping[str, int]  #: by cause, most frequent first
-    picked: int  #: floor-rounds
+    selected: int  #: floor-rounds
 
     def share(self, cause: str) -> float:
-        """Share of the picked floor-rounds that failed for this cause."""
-        return self.counts.get(cause, 0) / max(self.picked, 1)
+        """Share of the selected floor-rounds that failed for this cause."""
+        return self.counts.get(cause, 0) / max(self.selected, 1)
 
 
 def measure(series: SeriesArrays) -> Failures:
@@ -59,7 +59,7 @@ def draw(results: Results) -> "Drawing | None":
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
     in_percent(axes.xaxis)
-    axes.set(xlabel="failed, of the floors picked", xlim=(0, None))
+    axes.set(xlabel="failed, of the floors selected", xlim=(0, None))
     legend_above(figure, axes)
     return figure
 
@@ -76,9 +76,9 @@ def plot(results: Results) -> tuple[Panel, ...]:
             "name": harmless(look.label),
             "x": list(range(len(causes))),
             "y": [failures.share(cause) for cause in causes],
-            "customdata": [[failures.counts.get(cause, 0), failures.picked] for cause in causes],
+            "customdata": [[failures.counts.get(cause, 0), failures.selected] for cause in causes],
             "marker": {"color": look.colour},
-            "hovertemplate": "%{y:.1%}: %{customdata[0]} of %{customdata[1]} picked floor-rounds",
+            "hovertemplate": "%{y:.1%}: %{customdata[0]} of %{customdata[1]} selected floor-rounds",
             "meta": {"s": look.index},
         }
         for look, failures in measures
@@ -88,7 +88,7 @@ def plot(results: Results) -> tuple[Panel, ...]:
     layout = {
         "barmode": "group",
         "xaxis": names | {"range": [-spare, len(causes) - 1 + spare]},
-        "yaxis": titled("share of picked floor-rounds") | {"tickformat": ".0%", "rangemode": "tozero"},
+        "yaxis": titled("share of selected floor-rounds") | {"tickformat": ".0%", "rangemode": "tozero"},
     }
     return panels_of(Plot(data, layout, height=280))
 
@@ -98,7 +98,7 @@ FIGURE = Figure(
     position=110,
     section=FAILURES,
     title="Failures by cause",
-    caption="Share of the picked floor-rounds that failed, all seeds together; lower is better.",
+    caption="Share of the selected floor-rounds that failed, all seeds together; lower is better.",
     missing="No floor failed in any of these runs.",
     wide=True,
     draw=draw,

@@ -90,7 +90,7 @@ FIGURE = Figure(
     title="Map of floors and devices",
     caption="Distances to the base station (star) are true, directions are not. Lines lead to the floors of this "
     "round, dotted lines to those that fail. The colour shows how many layers a device trains itself; hollow devices "
-    "were not picked.",
+    "were not selected.",
     wide=True,
     draw=None,
     plot=plot,

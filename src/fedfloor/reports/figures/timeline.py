@@ -17,7 +17,7 @@ from fedfloor.reports.sections import RUN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """One round of the floors that were picked."""
+    """One round of the floors that were selected."""
 
     round: int  #: from 1
     floors: Ints  #: (P,) indices
@@ -28,14 +28,14 @@ class Timeline:
 
 def measure(run: RunArrays, index: int, phases: Floats) -> Timeline:
     """Phases of the round with this index, from 0; `phases` are the run's `phase_times`."""
-    picked = np.flatnonzero(run.selected[index])
+    selected = np.flatnonzero(run.selected[index])
     attempts = [gateway for gateway in run.run.records[index].gateways if gateway.selected]
     return Timeline(
         round=int(run.rounds[index]),
-        floors=picked,
+        floors=selected,
         channel=tuple(gateway.channel for gateway in attempts),
         failure=tuple(gateway.failure for gateway in attempts),
-        end=np.cumsum(phases[:, index, picked], axis=0),
+        end=np.cumsum(phases[:, index, selected], axis=0),
     )
 
 
@@ -59,7 +59,7 @@ FIGURE = Figure(
     position=80,
     section=RUN,
     title="Timeline of the round",
-    caption="What every picked floor does when; the round ends with the longest bar.",
+    caption="What every selected floor does when; the round ends with the longest bar.",
     wide=True,
     draw=None,
     plot=plot,

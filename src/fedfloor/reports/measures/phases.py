@@ -13,7 +13,7 @@ PHASES = ("download", "device", "gateway", "upload")
 
 
 def phase_times(run: RunArrays) -> Floats:
-    """Time [s] of every floor in each of PHASES, (4, T, M); 0 where not picked.
+    """Time [s] of every floor in each of PHASES, (4, T, M); 0 where not selected.
 
     `train_s` is the time of the slowest device. Its own part follows from its cut and speed; the rest is the gateway's.
     """

@@ -1,4 +1,4 @@
-"""How a floor's round divides into parts, mean over the rounds in which the floor was picked."""
+"""How a floor's round divides into parts, mean over the rounds in which the floor was selected."""
 
 __all__ = ["Split", "split_of"]
 
@@ -14,22 +14,22 @@ from fedfloor.reports.measures.seeds import floors_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Parts of a floor's round, mean over the rounds in which it was picked; nan for floors that never were."""
+    """Parts of a floor's round, mean over the rounds in which it was selected; nan for floors that never were."""
 
     floors: tuple[str, ...]
     parts: tuple[str, ...]  #: (K,) names
     values: Floats  #: (K, M) [s] or [J]
-    picked: Ints  #: (M,) floor-rounds behind the mean
+    selected: Ints  #: (M,) floor-rounds behind the mean
 
 
 def split_of(series: SeriesArrays, parts: tuple[str, ...], measure: Callable[[RunArrays], Floats]) -> Split:
     """Mean of a measure (K, T, M) of the parts of every floor's rounds."""
     floors = floors_of(series)
     place = {name: index for index, name in enumerate(floors)}
-    total, picked = np.zeros((len(parts), len(floors))), np.zeros(len(floors), dtype=np.int64)
+    total, selected = np.zeros((len(parts), len(floors))), np.zeros(len(floors), dtype=np.int64)
     for run in series.runs:
         at = [place[name] for name in run.floors]
         total[:, at] += np.where(run.selected, measure(run), 0.0).sum(axis=1)
-        picked[at] += run.selected.sum(axis=0)
-    mean = np.divide(total, picked, out=np.full(total.shape, np.nan), where=picked > 0)
-    return Split(floors, parts, mean, picked)
+        selected[at] += run.selected.sum(axis=0)
+    mean = np.divide(total, selected, out=np.full(total.shape, np.nan), where=selected > 0)
+    return Split(floors, parts, mean, selected)

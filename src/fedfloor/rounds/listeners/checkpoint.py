@@ -12,6 +12,7 @@ __all__ = [
     "checkpoint_round",
     "load_checkpoint",
     "named_weights",
+    "remove_old_weights",
     "save_checkpoint",
 ]
 
@@ -22,8 +23,8 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import write_whole
+from fedfloor.errors import RunLogError
+from fedfloor.files import failed_write, write_whole
 from fedfloor.rounds.listeners.log import RoundLog
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.contract import Plant, PlantState
@@ -96,12 +97,16 @@ def save_checkpoint(run: Path, state: PlantState, *, clock: float, data: str) ->
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / name, packed(state.weights))
         write_whole(folder / STATE, json.dumps({**header, **state.values}, indent=1).encode())
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != name:
-                old.unlink()
+        remove_old_weights(folder, name)
     except OSError as error:
-        problem = f"{folder}: the checkpoint cannot be written: {error.strerror}"
-        raise FailedRunError(f"{problem}. Make room or repair the folder, then resume with --resume") from None
+        raise failed_write(folder, error, again="resume the run with --resume") from None
+
+
+def remove_old_weights(folder: Path, named: str) -> None:
+    """Remove all weights from a folder of checkpoints but those that its state names."""
+    for old in folder.glob("weights-*.safetensors"):
+        if old.name != named:
+            old.unlink()
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:

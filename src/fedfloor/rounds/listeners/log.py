@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.errors import RunLogError
+from fedfloor.files import failed_write
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.record import RoundRecord, json_line, parse_record
 
@@ -37,8 +38,7 @@ class RoundLog:
                 file.write(line + "\n")
                 file.flush()
             except OSError as error:
-                problem = f"{file.name}: cannot be written: {error.strerror}"
-                raise FailedRunError(f"{problem}. Make room, then resume the run") from None
+                raise failed_write(Path(file.name), error, again="resume the run") from None
 
     def sync(self) -> None:
         """Force the log onto the disk before something relies on it."""

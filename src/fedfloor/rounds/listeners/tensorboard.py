@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fedfloor.errors import FailedRunError, MissingExtraError
+from fedfloor.errors import MissingExtraError
+from fedfloor.files import failed_write
 from fedfloor.rounds.listeners.curves import scalars
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
@@ -45,9 +46,7 @@ class TensorboardLogger:
                 self._add(step=step, summary=self._summary(value=values))
                 self._last = step
         except OSError as error:
-            raise FailedRunError(
-                f"{self._folder}: cannot be written: {error.strerror}. Make room, then resume with --resume"
-            ) from None
+            raise failed_write(self._folder, error, again="resume the run with --resume") from None
 
     def close(self, *, failed: bool = False) -> None:  # noqa: ARG002  # an event file knows no end
         """Close the event file."""

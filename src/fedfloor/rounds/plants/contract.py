@@ -1,6 +1,6 @@
 """What rounds run on: the contract that every plant keeps, simulated, learning or real."""
 
-__all__ = ["Plant", "PlantState"]
+__all__ = ["Plant", "PlantState", "numbers_from"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,3 +54,17 @@ class Plant(Protocol):
 
     def restore(self, state: PlantState) -> None:
         """Continue from a state that a plant of the same scenario left; a state that does not fit is a ValueError."""
+
+
+def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: bool = False) -> Floats:
+    """The numbers >= 0 under a key, (size,); with `gaps` some may be null, which gives nan.
+
+    Raises a ValueError that names the key if the value is anything else.
+    """
+    try:
+        numbers = np.array(values[key], float)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        numbers = np.zeros(0)
+    if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
+        raise ValueError(f"{key} must be {size} numbers >= 0")
+    return numbers

@@ -19,8 +19,8 @@ from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.errors import FailedRunError
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
-from fedfloor.rounds.plants.contract import PlantState
-from fedfloor.rounds.plants.simulated import SimulatedPlant, numbers_from, simulated_rates
+from fedfloor.rounds.plants.contract import PlantState, numbers_from
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence

@@ -1,9 +1,8 @@
 """A plant made of random draws and the cost model."""
 
-__all__ = ["SimulatedPlant", "carried_over", "numbers_from", "simulated_outcome", "simulated_rates"]
+__all__ = ["SimulatedPlant", "carried_over", "simulated_outcome", "simulated_rates"]
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +11,7 @@ from pydantic import JsonValue
 from fedfloor.arrays import Floats
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.rounds.outcome import Outcome
-from fedfloor.rounds.plants.contract import PlantState
+from fedfloor.rounds.plants.contract import PlantState, numbers_from
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import usage_of
@@ -105,20 +104,6 @@ class SimulatedPlant:
         self.gateway_level = numbers_from(state.values, "gateway_level_j", floors)
         self.device_level = numbers_from(state.values, "device_level_j", devices)
         self.index = state.index
-
-
-def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: bool = False) -> Floats:
-    """The numbers >= 0 under a key, (size,); with `gaps` some may be null, which gives nan.
-
-    Raises a ValueError that names the key if the value is anything else.
-    """
-    try:
-        numbers = np.array(values[key], float)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        numbers = np.zeros(0)
-    if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
-        raise ValueError(f"{key} must be {size} numbers >= 0")
-    return numbers
 
 
 def carried_over(available: Floats, spent: Floats, *, capacity: Floats) -> Floats:
