@@ -15,6 +15,7 @@ __all__ = [
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,15 @@ from fedfloor.scenario.resolved import Scenario
 
 def read_only(instance: Any) -> None:
     """Close the arrays of a frozen dataclass for writing, so that a policy cannot change what it reads."""
-    for entry in fields(instance):
-        value = getattr(instance, entry.name)
+    for name in _names(instance.__class__):
+        value = getattr(instance, name)
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,12 +21,12 @@ __all__ = [
     "record_of",
 ]
 
-import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cache
 from operator import attrgetter
 from statistics import fmean
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
@@ -198,7 +198,6 @@ def record_of(
     with_weather: bool = False,
 ) -> RoundRecord:
     """The record of a round; delay [s] is that of the whole round, clock [s] the simulated time at its end."""
-    first = np.searchsorted(state.plant.devices.floor, np.arange(state.plant.gateways.count + 1)).tolist()
     return RoundRecord(
         round=state.index,
         policy=policy,
@@ -206,47 +205,66 @@ def record_of(
         clock_s=_number(clock),
         accuracy=outcome.accuracy,
         loss=outcome.test_loss,
-        gateways=tuple(
-            _gateway(state, decision, outcome, m, range(begin, end))
-            for m, (begin, end) in enumerate(itertools.pairwise(first))
-        ),
+        gateways=tuple(_gateways(state, decision, outcome)),
         weather=_weather(state.weather) if with_weather else None,
     )
 
 
-def _gateway(state: RoundState, decision: Decision, outcome: Outcome, m: int, devices: range) -> GatewayRecord:
-    usage, selected = outcome.usage, bool(decision.channel[m] != IDLE)
-    return GatewayRecord(
-        name=state.plant.gateways.names[m],
-        selected=selected,
-        channel=int(decision.channel[m]) if selected else None,
-        completed=bool(outcome.completed[m]),
-        failure=outcome.failure[m],
-        delay_s=_number(outcome.delay[m]),
-        download_s=_number(usage.download[m]),
-        train_s=_number(usage.training[m]),
-        upload_s=_number(usage.upload[m]),
-        power_w=_number(outcome.allocation.power[m]) if selected else None,
-        energy_j=float(outcome.gateway_energy[m]),
-        energy_budget_j=_number(state.weather.gateway_energy[m]),
-        queue=float(state.queue[m]),
-        target_rate=float(state.target_rate[m]),
-        loss=_number(outcome.loss[m]),
-        divergence_bound=_measured(outcome.divergence_bound, m),
-        divergence=_measured(outcome.divergence, m),
-        devices=tuple(_device(state, outcome, n) for n in devices) if selected else (),
-    )
+def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterator[GatewayRecord]:
+    """The floors of a round; arrays become lists once, because single numbers of an array are slow to get."""
+    names, usage = state.plant.gateways.names, outcome.usage
+    first = np.searchsorted(state.plant.devices.floor, np.arange(len(names) + 1)).tolist()
+    channel, completed, energy = decision.channel.tolist(), outcome.completed.tolist(), outcome.gateway_energy.tolist()
+    delay, download = _numbers(outcome.delay), _numbers(usage.download)
+    training, upload = _numbers(usage.training), _numbers(usage.upload)
+    power, budget = _numbers(outcome.allocation.power), _numbers(state.weather.gateway_energy)
+    queue, target_rate, loss = state.queue.tolist(), state.target_rate.tolist(), _numbers(outcome.loss)
+    bound = None if outcome.divergence_bound is None else _numbers(outcome.divergence_bound)
+    divergence = None if outcome.divergence is None else _numbers(outcome.divergence)
+    for m, name in enumerate(names):
+        selected = channel[m] != IDLE
+        yield GatewayRecord(
+            name=name,
+            selected=selected,
+            channel=channel[m] if selected else None,
+            completed=completed[m],
+            failure=outcome.failure[m],
+            delay_s=delay[m],
+            download_s=download[m],
+            train_s=training[m],
+            upload_s=upload[m],
+            power_w=power[m] if selected else None,
+            energy_j=energy[m],
+            energy_budget_j=budget[m],
+            queue=queue[m],
+            target_rate=target_rate[m],
+            loss=loss[m],
+            divergence_bound=ABSENT if bound is None else bound[m],
+            divergence=ABSENT if divergence is None else divergence[m],
+            devices=tuple(_devices(state, outcome, slice(first[m], first[m + 1]))) if selected else (),
+        )
 
 
-def _device(state: RoundState, outcome: Outcome, n: int) -> DeviceRecord:
-    return DeviceRecord(
-        name=state.plant.devices.names[n],
-        cut=int(outcome.allocation.cut[n]),
-        gateway_frequency_hz=_number(outcome.allocation.frequency[n]),
-        energy_j=float(outcome.device_energy[n]),
-        energy_budget_j=_number(state.weather.device_energy[n]),
-        memory_bytes=_number(outcome.usage.device_bytes[n]),
+def _devices(state: RoundState, outcome: Outcome, part: slice) -> Iterator[DeviceRecord]:
+    """The devices of one floor."""
+    columns = zip(
+        state.plant.devices.names[part],
+        outcome.allocation.cut[part].tolist(),
+        _numbers(outcome.allocation.frequency[part]),
+        outcome.device_energy[part].tolist(),
+        _numbers(state.weather.device_energy[part]),
+        _numbers(outcome.usage.device_bytes[part]),
+        strict=True,
     )
+    for name, cut, frequency, energy, budget, memory in columns:
+        yield DeviceRecord(
+            name=name,
+            cut=cut,
+            gateway_frequency_hz=frequency,
+            energy_j=energy,
+            energy_budget_j=budget,
+            memory_bytes=memory,
+        )
 
 
 def _weather(weather: Weather) -> WeatherRecord:
@@ -255,8 +273,8 @@ def _weather(weather: Weather) -> WeatherRecord:
         downlink_gain=_rows(weather.downlink_gain),
         uplink_interference_w=_rows(weather.uplink_interference),
         downlink_interference_w=_rows(weather.downlink_interference),
-        gateway_energy_j=tuple(map(_number, weather.gateway_energy)),
-        device_energy_j=tuple(map(_number, weather.device_energy)),
+        gateway_energy_j=tuple(_numbers(weather.gateway_energy)),
+        device_energy_j=tuple(_numbers(weather.device_energy)),
     )
 
 
@@ -269,8 +287,8 @@ def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _measured(values: Floats | None, m: int) -> Measured:
-    return ABSENT if values is None else _number(values[m])
+def _numbers(values: Floats) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _endless(values: Sequence[float | None]) -> Floats:
@@ -281,6 +299,7 @@ _KEYS = {
     kind: tuple(entry.name for entry in fields(kind))
     for kind in (RoundRecord, GatewayRecord, DeviceRecord, TimingRecord, WeatherRecord)
 }
+_ENCODER = json.JSONEncoder(allow_nan=False)
 _VALUES = {kind: attrgetter(*keys) for kind, keys in _KEYS.items()}
 
 
@@ -293,7 +312,7 @@ def json_line(record: RoundRecord | TimingRecord) -> str:
             del table["weather"]
         else:
             table["weather"] = _table(record.weather)
-    return json.dumps(table, allow_nan=False)
+    return _ENCODER.encode(table)
 
 
 def _table(record: RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | WeatherRecord) -> dict[str, object]:
@@ -316,15 +335,23 @@ def _gateway_table(gateway: GatewayRecord) -> dict[str, object]:
 
 def parse_record(line: str | bytes) -> RoundRecord:
     """One line of `rounds.jsonl`; a ValueError says what is wrong with it."""
-    return _parsed(_ROUNDS, line)
+    return _parsed(_rounds(), line)
 
 
 def parse_timing(line: str | bytes) -> TimingRecord:
     """One line of `timings.jsonl`; a ValueError says what is wrong with it."""
-    return _parsed(_TIMINGS, line)
+    return _parsed(_timings(), line)
 
 
-_ROUNDS, _TIMINGS = TypeAdapter(RoundRecord), TypeAdapter(TimingRecord)
+@cache
+def _rounds() -> TypeAdapter[RoundRecord]:
+    """Made when it is first needed, because that takes a tenth of a second."""
+    return TypeAdapter(RoundRecord)
+
+
+@cache
+def _timings() -> TypeAdapter[TimingRecord]:
+    return TypeAdapter(TimingRecord)
 
 
 def _parsed(adapter: TypeAdapter[Kind], line: str | bytes) -> Kind:

@@ -23,7 +23,7 @@ def check_decision(state: RoundState, decision: Decision) -> None:
     occupied = channel[channel != IDLE]
     if np.any(occupied < 0) or np.any(occupied >= channels):
         raise _invalid(state, f"a channel must be from 0 to {channels - 1}, or IDLE = {IDLE}, got {occupied.tolist()}")
-    if np.unique(occupied).size != occupied.size:
+    if len(set(occupied.tolist())) != occupied.size:
         raise _invalid(state, f"a channel serves one floor, got {occupied.tolist()}")
     if decision.allocation is not None:
         if not isinstance(decision.allocation, Allocation):

@@ -3,7 +3,6 @@
 __all__ = ["fixed_delays", "on_best_channels"]
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, fixed_allocation
@@ -27,6 +26,8 @@ def on_best_channels(state: RoundState, floors: Ints, *, within: float = np.inf)
     Links slower than `within` [s] are used only where nothing else is left.
     """
     delay = fixed_delays(state)
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # takes half a second to load
+
     rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER)[floors])
     channel = np.full(state.plant.gateways.count, IDLE)
     channel[floors[rows]] = columns

@@ -49,7 +49,7 @@ class Weather:
 def round_stream(seed: int, purpose: int, index: int) -> np.random.Generator:
     """Random number generator for one purpose in one round."""
     # The leading 1 keeps these streams apart from those that draw the scenario's own numbers.
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, purpose, index)))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, purpose, index))))
 
 
 def fading(mean_gain: Floats, channels: int, rng: np.random.Generator) -> Floats:
