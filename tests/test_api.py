@@ -94,7 +94,7 @@ def test_a_run_prints_itself_in_a_line() -> None:
 
 
 def test_overrides_written_as_one_text_are_refused_with_the_list_to_write() -> None:
-    expected = r"overrides: must be a list of section\.key=value, got a text\. Write \['radio\.channels=2'\]"
+    expected = r"overrides: must be a list of section\.key=value, got a string\. Write \['radio\.channels=2'\]"
     for function in (fedfloor.load, fedfloor.simulate, fedfloor.run, fedfloor.compare, fedfloor.api.check):
         with pytest.raises(ScenarioError, match=expected):
             function("quick", overrides="radio.channels=2")

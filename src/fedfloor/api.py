@@ -118,7 +118,7 @@ def run(
     """
     chosen = RunOptions(**options)  # type: ignore[arg-type]  # it checks and converts them
     if chosen.resume and out is None:
-        raise RunLogError("resume: needs the run folder. Name it with out")
+        raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
     planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, training=True)
     return run_planned(_in_folder(planned, out), chosen, on_event=on_event)
 
@@ -231,7 +231,7 @@ def compare(
     watch: "Watch | None" = None,
     **options: Unpack[CompareArguments],
 ) -> Comparison:
-    """Train policies x seeds on the same weather, data split and first weights, side by side, and report on them.
+    """Train every policy with every seed on the same weather, data split and first weights, and report on them.
 
     Runs go into folders below `out`, `runs/compare-<scenario>` if left out. A run that is already there resumes from
     its last checkpoint, so an interrupted comparison is simply called again. Without `policies` the scenario's own is

@@ -85,12 +85,12 @@ def test_a_level_that_only_the_other_misses_is_undecided() -> None:
         for policy, values in accuracies.items()
         for seed in (1, 2)
     ]
-    found = answers(gathered(*runs))["the rate policy converges in fewer rounds than random"]
+    found = answers(gathered(*runs))["participation converges in fewer rounds than random"]
     assert (found[1], found[4]) == ("level not reached by random (2 of 2 seeds)", "undecided")
 
 
 def test_fig_3_is_compared_without_limits_only() -> None:
-    claim = "the rate policy ends more accurate than random"
+    claim = "participation ends more accurate than random"
     limited = [made_up(policy, accuracies=[0.5]) for policy in ("participation", "random")]
     assert answers(gathered(*limited))[claim][3:] == ("needs participation, random with limits=false", "not run")
     free = [
@@ -114,7 +114,7 @@ def test_delays_are_compared_over_the_same_rounds() -> None:
 def test_runs_still_going_are_shown_but_not_judged() -> None:
     runs = [made_up(OURS, seed, rounds=5, of=10, accuracies=FAST) for seed in (1, 2)]
     runs += [made_up("round_robin", seed, accuracies=SLOW) for seed in (1, 2)]
-    assert answers(gathered(*runs))["ddsra ends more accurate than round robin"][4] == "still going"
+    assert answers(gathered(*runs))["ddsra ends more accurate than round robin"][4] == "still running"
 
 
 def test_every_solver_that_was_run_has_its_row() -> None:
@@ -167,7 +167,7 @@ def test_rates_agree_where_floors_that_diverge_most_take_part_least(rising: bool
     divergence = [1.0 + m if rising else 1.0 / (1 + m) for m in range(floors)]
     limited = [f"limits={limits}"]
     runs = [observing(made_up("random", seed, rounds=2, overrides=limited), divergence) for seed in (1, 2)]
-    found = answers(gathered(*runs))["derived participation rates agree with observed ones (rank correlation)"]
+    found = answers(gathered(*runs))["target rates agree with observed ones (rank correlation)"]
     assert found[1].startswith("-" if rising else "+")
     assert found[4] == holds
     assert found[3].endswith("limits=false") == (limits == "false")
@@ -178,7 +178,7 @@ def test_more_is_completed_than_by_the_best_baseline(failing: str, sign: str, ho
     policies = (OURS, "random", "round_robin", "loss_driven", "delay_driven")
     short = {failing: (0, 1), **({} if failing == OURS else dict.fromkeys(policies[1:], (0,)))}
     runs = [made_up(policy, seed, failed=short.get(policy, ())) for policy in policies for seed in (1, 2)]
-    found = answers(gathered(*runs))["ddsra completes more floor-rounds than any baseline"]
+    found = answers(gathered(*runs))["ddsra completes more floor-rounds than any other policy"]
     one = 100.0 * (1 if failing == "random" else 2) / len(runs[0].scenario.floors)
     assert found[1].startswith(f"{sign}{one:.1f} points")
     assert found[4] == holds

@@ -60,7 +60,7 @@ def selected(record: Record) -> Record:
         (lambda r: r.update(policy=""), "line 2: policy: must not be empty, got ''"),
         (lambda r: r.update(gateways={}), "line 2: gateways: must be a list, got {}"),
         (lambda r: r["gateways"][0].update(selected=None), "gateways[0].selected: must be true or false, got None"),
-        (lambda r: r["gateways"][0].update(failure=3), "gateways[0].failure: must be a text, got 3"),
+        (lambda r: r["gateways"][0].update(failure=3), "gateways[0].failure: must be a string, got 3"),
         (lambda r: r["gateways"][0].update(delay_s="x"), "gateways[0].delay_s: must be a number, got 'x'"),
         (lambda r: r["gateways"][0].update(upload_s=[]), "gateways[0].upload_s: must be a number, got []"),
         (lambda r: r["gateways"][0].update(energy_j=None), "gateways[0].energy_j: must be a number, got None"),
@@ -95,7 +95,11 @@ def test_a_bad_record_is_told_of_and_the_other_run_is_shown(
     [
         ("holding.json", {"devices": [{"name": "d", "classes": [1]}]}, "has no 'devices[0].floor'"),
         ("holding.json", {"devices": [{"floor": "f", "name": "d", "classes": ["x"]}]}, "got 'x'"),
-        ("holding.json", {"devices": [{"floor": "f", "name": "d", "classes": [1] * n} for n in (1, 2)]}, "as many for"),
+        (
+            "holding.json",
+            {"devices": [{"floor": "f", "name": "d", "classes": [1] * n} for n in (1, 2)]},
+            "the same number of classes",
+        ),
         ("holding.json", [], "must be a table, got []"),
         ("bounds.json", [3], "[0]: must be a table, got 3"),
         ("bounds.json", {"rounds": 3}, "must be a list, got {'rounds': 3}"),
@@ -147,7 +151,7 @@ def test_a_run_whose_bounds_are_written_has_ended_for_every_part_of_the_report(r
     found = collect([runs])
     assert [run.ended for run in found.runs] == [True, False]
     assert found.runs[0].bounds == (Bound(**bound),)
-    assert [row[2] for row in headline(found).rows] == ["ended: 3 of 10", "still going: 3 of 10"]
+    assert [row[2] for row in headline(found).rows] == ["ended: 3 of 10", "still running: 3 of 10"]
     assert "round_robin, seed 1" in _notices(found)
     assert "random, seed 1" not in _notices(found)
 

@@ -251,7 +251,7 @@ def test_a_torn_last_line_is_a_round_that_is_still_going(runs: Path) -> None:
     log.write_text(log.read_text()[:-50])
     done = fedfloor.report(runs / "random-1")
     assert done.collection.problems == ()
-    assert done.tables[0].rows[0][2] == "still going: 3 of 4"
+    assert done.tables[0].rows[0][2] == "still running: 3 of 4"
 
 
 def test_a_folder_that_is_named_twice_is_read_once_and_first(runs: Path) -> None:

@@ -184,12 +184,12 @@ def spender(rounds: Any) -> Any:
             lambda rounds: spender(rounds).update(devices=[5]),
             r"line 1: gateways\[3\]\.devices\[0\]: must be a table, got 5",
         ),
-        (lambda rounds: spender(rounds).update(energy_j=0.0), "does not give the weather"),
+        (lambda rounds: spender(rounds).update(energy_j=0.0), "disagree about the energy"),
         (
             lambda rounds: rounds[0].update(round=7),
             "line 1: round: must be 0, because rounds are logged one after the other, got 7",
         ),
-        (lambda rounds: spender(rounds[2:])["devices"][0].update(energy_budget_j=1.0), "does not give the weather"),
+        (lambda rounds: spender(rounds[2:])["devices"][0].update(energy_budget_j=1.0), "disagree about the energy"),
     ],
 )
 def test_a_ledger_that_was_changed_is_not_replayed(change: Callable[[Any], Any], expected: str, tmp_path: Path) -> None:

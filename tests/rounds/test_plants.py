@@ -193,7 +193,7 @@ def test_a_record_that_lost_its_weather_is_not_decided_on_another(whole: Path, t
     del record["weather"]
     (tmp_path / "scenario.toml").write_bytes((whole / "scenario.toml").read_bytes())
     (tmp_path / "rounds.jsonl").write_text(json.dumps(record) + "\n")
-    with pytest.raises(RunLogError, match=r"its scenario\.toml does not give the weather of its rounds\.jsonl"):
+    with pytest.raises(RunLogError, match=r"scenario\.toml and rounds\.jsonl disagree about the energy of round"):
         fedfloor.plan(tmp_path, round=0)
 
 

@@ -82,9 +82,9 @@ WRONG: list[tuple[type[Any], dict[str, Any], str]] = [
     (RunOptions, {"until_clock": math.nan}, "until_clock: must be a number >= 0, got nan"),
     (RunOptions, {"device": "gpu"}, "device: must be cpu or cuda or mps, got 'gpu'"),
     (RunOptions, {"engine": "slurm"}, "engine: must be local or ray, got 'slurm'"),
-    (RunOptions, {"ray_address": "a:1"}, "ray_address: goes with engine ray, got 'a:1'. Name the engine, or leave "
-     "the address out"),
-    (RunOptions, {"loggers": "mlflow"}, "loggers: must be a list of names, got a text. Write ['mlflow']"),
+    (RunOptions, {"ray_address": "a:1"}, "ray_address: is used only with --engine ray, got 'a:1'. Name the engine, or "
+     "leave the address out"),
+    (RunOptions, {"loggers": "mlflow"}, "loggers: must be a list of names, got a string. Write ['mlflow']"),
     (CompareOptions, {"seeds": 0}, "seeds: must be a whole number from 1 to 1000, got 0"),
     (CompareOptions, {"workers": 4097}, "workers: must be a whole number from 1 to 4096, got 4097"),
     (CompareOptions, {"engine": "slurm"}, "engine: must be local or ray, got 'slurm'"),
@@ -116,7 +116,7 @@ def test_the_limits_themselves_are_allowed(options: dict[str, Any]) -> None:
 
 
 def test_resuming_needs_a_folder() -> None:
-    with pytest.raises(FedfloorError, match=r"resume: needs the run folder\. Name it with out"):
+    with pytest.raises(FedfloorError, match=r"resume: needs the run folder\. Pass out=FOLDER"):
         fedfloor.run("quick", resume=True)
 
 

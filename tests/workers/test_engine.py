@@ -182,7 +182,7 @@ def test_an_exception_that_cannot_travel_is_told_of(holds: Any) -> None:
         failure = pickle.loads(pickle.dumps(packed_failure(error)))
     found = unpacked_failure(failure)
     assert isinstance(found, FailedRunError)
-    assert re.search(r"_StubbornError: valve 7 is stuck \(.*test_engine\.py, line \d+\)$", str(found))
+    assert re.search(r"_StubbornError: valve 7 is stuck \(.*test_engine\.py, line \d+\)\. Fix the cause, ", str(found))
 
 
 def broken_in_a_process() -> nn.Module:

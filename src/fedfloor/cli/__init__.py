@@ -60,9 +60,10 @@ def _run() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _fail(f"{error.filename or 'system'}: {error.strerror}", 1)
+        advice = "Check that path" if error.filename else "Check the free disk space and memory, then try again"
+        _fail(f"{error.filename or 'operating system'}: {error.strerror or error}. {advice}", 1)
     except MemoryError:
-        _fail("out of memory. Make the scenario smaller", 1)
+        _fail("out of memory. Make the scenario smaller, or use fewer --workers", 1)
     except Exception as error:
         if os.environ.get("FEDFLOOR_TRACEBACK"):
             raise

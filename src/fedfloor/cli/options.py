@@ -71,7 +71,9 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one scenario value; repeatable."),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of every random draw.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of every random draw; the scenario's if left out.")
+]
 DataDirOption = Annotated[
     Path | None,
     typer.Option("--data-dir", metavar="DIR", help=DATA_DIR.help),

@@ -42,12 +42,13 @@ def holding_from(path: Path) -> tuple[Held, ...] | None:
     if holding is None:
         return None
     if len({len(device.classes) for device in holding.devices}) > 1:
-        raise RunLogError(f"{path}: devices: classes: must be as many for every device. It is damaged. {advice}")
+        problem = "devices: every device must list the same number of classes"
+        raise RunLogError(f"{path}: {problem}. It is damaged. {advice}")
     return holding.devices
 
 
 def bounds_from(path: Path) -> tuple[Bound, ...] | None:
-    """The theorems beside what a run measured; None if there is no such file, as while the run is going."""
+    """The theorems beside what a run measured; None if there is no such file, as while the run is still running."""
     return _read(path, _BOUNDS, "Run again to see the theorems")
 
 

@@ -1,7 +1,7 @@
 """What the paper claims about its experiment, as data, beside what our runs of it show.
 
 Rounds to convergence are the first round whose mean over five evaluations reaches 95 % of round robin's final accuracy;
-gains of accuracy are percentage points; a claim holds when ours has the same sign and the paired 95 % interval over
+gains in accuracy are percentage points; a claim holds when ours has the same sign and the paired 95 % interval over
 seeds excludes 0. Final accuracy is the mean of the last evaluations: see `statistics.averaged` for how many and why.
 """
 
@@ -92,7 +92,7 @@ def _percent_more_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | N
 
 
 def _rank_of_rates(run: ReadRun) -> float | Unknown:
-    """Rank correlation over floors of derived and observed rates."""
+    """Rank correlation over floors of target and observed rates."""
     measured = rates(SeriesArrays(run.label, (lay_out_run(run),)))
     return Unknown("not observed", run=False) if measured is None else _ranks(measured.derived, measured.observed)
 
@@ -112,7 +112,7 @@ def _ranks(first: Any, second: Any) -> float | Unknown:
 
 
 def _margin(run: ReadRun) -> float | Unknown:
-    """By how much the worst-served floor stays within what counts as having met its rate."""
+    """By how much the floor with the largest shortfall stays within what counts as having met its rate."""
     return RATES_MET - run.summary.shortfall
 
 
@@ -140,16 +140,16 @@ _POINTS: dict[str, Any] = {"sign": 1, "measure": _more_accuracy, "unit": " point
 #: in the order of the paper's figures
 CLAIMS: tuple[Claim, ...] = (
     *_both(
-        "derived participation rates agree with observed ones (rank correlation)", "Fig. 2", "fig:11",
+        "target rates agree with observed ones (rank correlation)", "Fig. 2", "fig:11",
         (), ("agree", "agree"), sign=1, measure=_rank_of_rates, digits=2, limits=None,
     ),
     *_both(
-        "the rate policy converges in fewer rounds than random", "Fig. 3", "fig:12",
+        "participation converges in fewer rounds than random", "Fig. 3", "fig:12",
         ("participation", "random", "round_robin"), ("-35 %", None),
         sign=-1, measure=_percent_more_rounds, unit=" %", limits=False,
     ),
     *_both(
-        "the rate policy ends more accurate than random", "Fig. 3", "fig:12",
+        "participation ends more accurate than random", "Fig. 3", "fig:12",
         ("participation", "random"), (None, "+6 %"), limits=False, **_POINTS,
     ),
     *_both(
@@ -185,7 +185,7 @@ CLAIMS: tuple[Claim, ...] = (
         (_OURS,), ("met", "met"), sign=1, measure=_margin, digits=3,
     ),
     *_both(
-        "ddsra completes more floor-rounds than any baseline", "Fig. 6", "fig:15",
+        "ddsra completes more floor-rounds than any other policy", "Fig. 6", "fig:15",
         (_OURS, *_BASELINES), ("much higher", "much higher"), sign=1, measure=_more_completed, unit=" points",
     ),
     *_both(
@@ -206,8 +206,8 @@ def claims(collection: Collection) -> Table | None:
         "Ours: mean [paired 95 % t-interval over seeds], on the rounds that all compared runs have. Holds: same sign "
         "as the paper's, and the interval excludes 0; a level that is never reached gives no value and does not count "
         "as a gain. Converged: the mean of five evaluations reaches 95 % of round robin's final accuracy (the table "
-        "against a series shows the last evaluation too). The paper does not say "
-        "whether its gains of accuracy are points or ratios; ours are points. Where ddsra is not slower than delay "
+        "of differences shows the last evaluation too). The paper does not say "
+        "whether its gains in accuracy are points or ratios; ours are points. Where ddsra is not slower than delay "
         "driven that claim does not hold, in ddsra's favour."
     )
     note = f"{note} {_departures(collection.runs[0].scenario)}".strip()
@@ -273,7 +273,7 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
         text = change(interval(numbers), claim.unit, claim.digits)
     used = [run for part in chosen for run in part.runs if run.scenario.seed in shared]
     if not all(run.ended for run in used):
-        return text, seeds, series_names, "still going"
+        return text, seeds, series_names, "still running"
     if len(values) == 1:
         return text, seeds, series_names, "one seed only"
     if missing:

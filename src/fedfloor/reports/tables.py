@@ -45,11 +45,11 @@ def headline(collection: Collection) -> Table:
     if several:
         notes.append("Values are means over seeds, ± half the 95 % t-interval.")
     if not all(run.ended for run in collection.runs):
-        notes.append("A series that is still going is shown as far as it has come.")
-    notes.append("Completed is of the floors that were selected; the shortfall is that of the worst-served floor.")
+        notes.append("A series that is still running is shown as far as it has come.")
+    notes.append("Completed is of the floors that were selected; the worst shortfall is the largest of any floor.")
     columns = (
-        "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", "simulated time", "completed", "failures",
-        "worst shortfall", "energy a round [J]",
+        "policy", "seeds", "rounds", "final accuracy", "mean round time [s]", "simulated time", "completed", "failures",
+        "worst shortfall", "energy per round [J]",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
@@ -89,7 +89,7 @@ def _rounds(runs: Sequence[ReadRun]) -> str:
     done = spread(len(run.records) for run in runs)
     if all(run.finished for run in runs):
         return done
-    state = "ended" if all(run.ended for run in runs) else "still going"
+    state = "ended" if all(run.ended for run in runs) else "still running"
     return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}"
 
 
@@ -115,14 +115,14 @@ def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, referenc
 
 
 def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
-    """Change of the simulated time in percent; None while one of the runs is still going."""
+    """Change of the simulated time in percent; None while one of the runs is still running."""
     return _relative(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
 
 
 _AGAINST = (
     _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
     _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
-    _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
+    _Difference("mean round time", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
     _Difference("simulated time, whole run", " %", 1, _whole_time, whole=True),
     _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
 )
@@ -156,13 +156,13 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     if not rows:
         return None
     notes = [
-        f"Every row is that policy less {base.label}: same seeds, same weather, the first rounds that both have; mean "
+        f"Every row is that policy minus {base.label}: same seeds, same weather, the first rounds that both have; mean "
         "difference [paired 95 % t-interval]. Whole runs are compared once both have ended."
     ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
     columns = ("policy", "seeds", "rounds", *(entry.name for entry in _AGAINST))
-    return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
+    return Table(f"differences from {base.label}", columns, tuple(rows), " ".join(notes))
 
 
 def _difference(difference: _Difference, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
@@ -200,10 +200,10 @@ def solver_gain(collection: Collection) -> Table | None:
     if not rows:
         return None
     columns = (
-        "policy", "seeds", "rounds", "delay [s], exact", "paper", "change", "floors a round, exact", "paper", "change",
-        "worst shortfall, change",
+        "policy", "seeds", "rounds", "mean round time [s], exact", "paper", "change", "floors per round, exact",
+        "paper", "change", "worst shortfall, change",
     )  # fmt: skip
-    note = f"{' '.join(sentences)} Floors a round are those whose model was averaged; [paired 95 % t-interval]."
+    note = f"{' '.join(sentences)} Floors per round are those whose model was averaged; [paired 95 % t-interval]."
     return Table("what the exact solver gains", columns, tuple(rows), note)
 
 
@@ -212,11 +212,11 @@ def _gain(name: str, delay: Interval, served: Interval) -> str:
     if not math.isfinite(delay.mean):
         return f"{name}: one of the solvers met a round without end, so delays cannot be compared."
     verb = "shortens" if delay.mean <= 0 else "lengthens"
-    floors = "as many floors" if abs(served.mean) < 0.005 else f"{abs(served.mean):.2f} floors a round "
+    floors = "as many floors" if abs(served.mean) < 0.005 else f"{abs(served.mean):.2f} floors per round "
     floors += "" if abs(served.mean) < 0.005 else "more" if served.mean > 0 else "fewer"
     unsure = delay.low is not None and not delay.excludes_zero
     sure = " (the interval of the delay includes no change)" if unsure else ""
-    text = f"{name}: on the same weather the exact solver {verb} the mean round by {abs(delay.mean):.1f} %"
+    text = f"{name}: on the same weather the exact solver {verb} the mean round time by {abs(delay.mean):.1f} %"
     return f"{text} and averages {floors}{sure}{', one seed' if delay.count == 1 else ''}."
 
 
@@ -225,7 +225,7 @@ def _variant(series: Series) -> str:
 
 
 def _served(run: ReadRun) -> float:
-    """Floors a round whose model was averaged."""
+    """Floors per round whose model was averaged."""
     return run.summary.completed / run.summary.rounds
 
 

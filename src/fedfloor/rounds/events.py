@@ -1,4 +1,4 @@
-"""What a run reports while it is going, for whoever shows its progress."""
+"""What a run reports while it is running, for whoever shows its progress."""
 
 __all__ = ["Event", "Tell", "silent"]
 

@@ -376,7 +376,7 @@ def problem_of(error: ValidationError) -> str:
         "bool_type": "be true or false",
         "int_type": "be a whole number",
         "float_type": "be a number",
-        "string_type": "be a text",
+        "string_type": "be a string",
         "tuple_type": "be a list",
         "list_type": "be a list",
         "dataclass_type": "be a table",
@@ -394,7 +394,7 @@ def problem_of(error: ValidationError) -> str:
 def misplaced(record: RoundRecord, index: int, before: float, scenario: Scenario) -> str:
     """What is wrong with a record as round `index` of a scenario, `before` [s] the clock of the round before it.
 
-    Returns an empty text if the record is where it belongs.
+    Returns an empty string if the record is where it belongs.
     """
     if record.round != index:
         return f"round: must be {index}, because rounds are logged one after the other, got {record.round}"

@@ -50,7 +50,7 @@ class RunOptions:
         int | None,
         Option("Training processes; one per core if left out. The result is the same.", least=1, most=256),
     ] = None
-    device: Annotated[Literal["cpu", "cuda", "mps"], Option("Device to train on.")] = "cpu"
+    device: Annotated[Literal["cpu", "cuda", "mps"], Option("Processor to train on: cpu, cuda or mps.")] = "cpu"
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     ray_address: Annotated[str | None, _RAY_ADDRESS] = None
     data_dir: Annotated[Path | None, DATA_DIR] = None
@@ -71,12 +71,13 @@ class RunOptions:
 class CompareOptions:
     """Options of `fedfloor compare`."""
 
-    seeds: Annotated[int, Option("Runs of each policy, from --seed upwards.", least=1, most=1000)] = 3
+    seeds: Annotated[int, Option("Number of seeds per policy, counted up from --seed.", least=1, most=1000)] = 3
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     ray_address: Annotated[str | None, _RAY_ADDRESS] = None
-    workers: Annotated[int | None, Option("Runs at the same time; one per core if left out.", least=1, most=4096)] = (
-        None
-    )
+    workers: Annotated[
+        int | None,
+        Option("Number of runs trained at the same time; one per core if left out.", least=1, most=4096),
+    ] = None
     data_dir: Annotated[Path | None, DATA_DIR] = None
 
     def __post_init__(self) -> None:
@@ -120,7 +121,7 @@ def _check(options: RunOptions | CompareOptions) -> None:
     if isinstance(options, RunOptions):
         loggers: Sequence[str] = options.loggers
         if isinstance(loggers, str):
-            raise ScenarioError(f"loggers: must be a list of names, got a text. Write ['{loggers}']")
+            raise ScenarioError(f"loggers: must be a list of names, got a string. Write ['{loggers}']")
         object.__setattr__(options, "loggers", tuple(loggers))
     for name, kind, option in declared_options(type(options)):
         value = getattr(options, name)
@@ -139,7 +140,7 @@ def _check(options: RunOptions | CompareOptions) -> None:
             limits = f"from {least:g} to {most:g}" if most < math.inf else f">= {least:g}"
             raise ScenarioError(f"{name}: must be a {number} {limits}, got {value}")
     if options.ray_address is not None and options.engine != "ray":
-        problem = f"ray_address: goes with engine ray, got '{options.ray_address}'"
+        problem = f"ray_address: is used only with --engine ray, got '{options.ray_address}'"
         raise ScenarioError(f"{problem}. Name the engine, or leave the address out")
 
 

@@ -122,7 +122,7 @@ def logged_round(folder: Path, index: int, policy: str | None = None, solver: st
     check_records(logged, scenario, folder)
     state = next(replayed(scenario, logged, first=index))
     if not _same_energy(records[index], state):
-        problem = f"{folder}: its {SCENARIO} does not give the weather of its {ROUNDS}"
+        problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
     spec = PolicySpec.of(scenario.policy)
     tradeoff = tradeoff_of_spec(spec)

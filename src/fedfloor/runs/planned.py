@@ -46,12 +46,12 @@ def resolve(
 ) -> ScenarioFile:
     """A scenario with every group, distribution and layer settled, still in the reader's units.
 
-    `source` is a TOML file or a preset's name; `overrides` are texts of the form `section.key=value`.
+    `source` is a TOML file or a preset's name; `overrides` are strings of the form `section.key=value`.
     """
     if not isinstance(source, str | Path):
         raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
     if isinstance(overrides, str):
-        raise ScenarioError(f"overrides: must be a list of section.key=value, got a text. Write ['{overrides}']")
+        raise ScenarioError(f"overrides: must be a list of section.key=value, got a string. Write ['{overrides}']")
     label = str(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
@@ -100,9 +100,9 @@ def planned_run(
 
 
 def names_from(policies: Sequence[str]) -> Sequence[str]:
-    """The names of policies; one text instead of a list of texts is refused."""
+    """The names of policies; one string instead of a list of strings is refused."""
     if isinstance(policies, str):
-        raise PolicyError(f"policies: must be a list of names, got a text. Write ['{policies}']")
+        raise PolicyError(f"policies: must be a list of names, got a string. Write ['{policies}']")
     return policies
 
 

@@ -34,11 +34,9 @@ NETWORKS = MappingProxyType(
 
 DATASETS = MappingProxyType(
     {
-        "fashion-mnist": DatasetFacts(
-            (1, 28, 28), 10, 60_000, "grey 28x28 pictures of clothes (Zalando Research, MIT)"
-        ),
+        "fashion-mnist": DatasetFacts((1, 28, 28), 10, 60_000, "grey 28x28 images of clothes (Zalando Research, MIT)"),
         "cifar10": DatasetFacts(
-            (3, 32, 32), 10, 50_000, "colour 32x32 pictures of animals and vehicles (Krizhevsky 2009)"
+            (3, 32, 32), 10, 50_000, "colour 32x32 images of animals and vehicles (Krizhevsky 2009)"
         ),
         "svhn": DatasetFacts((3, 32, 32), 10, 73_257, "colour 32x32 house-number digits (Netzer et al. 2011)"),
     }

@@ -58,11 +58,13 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
         assert isinstance(high, float)
         if low > high * file.baseline.frequency_share:
             limit = f"baseline.frequency_share x max_frequency_ghz = {high * file.baseline.frequency_share:g}"
-            raise ScenarioError(f"{label}: {floor.name}.gateway.min_frequency_ghz: must be <= {limit}, got {low:g}.")
+            problem = f"{floor.name}.gateway.min_frequency_ghz: must be <= {limit}, got {low:g}"
+            raise ScenarioError(f"{label}: {problem}. Lower it, or raise one of those two.")
         classes = floor.classes_per_device
         if isinstance(classes, int | float) and classes > file.model.classes:
             limit = f"model.classes = {file.model.classes}"
-            raise ScenarioError(f"{label}: {floor.name}.classes_per_device: must be <= {limit}, got {classes}.")
+            problem = f"{floor.name}.classes_per_device: must be <= {limit}, got {classes}"
+            raise ScenarioError(f"{label}: {problem}. Lower it, or raise model.classes.")
 
 
 def build(file: ScenarioFile, label: str) -> Scenario:
@@ -71,7 +73,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
     depth = len(file.model.layers)
     for key, cut in (("baseline.cut", file.baseline.cut), ("training.min_cut", file.training.min_cut)):
         if cut > depth:
-            raise ScenarioError(f"{label}: {key}: must be <= {depth}, the number of layers, got {cut}.")
+            raise ScenarioError(f"{label}: {key}: must be <= {depth}, the number of layers, got {cut}. Lower it.")
     folder = Path(label).parent
     traces = {kind: folder / path for kind, path in file.traces if path is not None}
     return Scenario(

@@ -120,7 +120,7 @@ class Hardware(Section):
     max_energy_j: NonNegative
     """E_n^max, most energy that arrives in a round"""
     source: str = ""
-    """where the figures come from"""
+    """where the values come from"""
 
 
 class DeviceGroup(Section):

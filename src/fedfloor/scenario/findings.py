@@ -41,7 +41,7 @@ def _in_words(kind: str, message: str, context: Mapping[str, object], value: obj
         "bool_type": "must be true or false",
         "int_type": "must be a whole number",
         "float_type": "must be a number",
-        "string_type": "must be a text in quotes",
+        "string_type": "must be a string in quotes",
         "tuple_type": "must be a list",
         "model_type": "must be a table",
         "model_attributes_type": "must be a table",

@@ -159,7 +159,7 @@ def read_snapshot(path: Path) -> Snapshot:
     try:
         raw = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"{path}: not valid JSON: {error}. Correct the file there") from None
+        raise SnapshotError(f"{path}: not valid JSON: {error}. Correct that line") from None
     return parse_snapshot(raw, str(path))
 
 

@@ -74,7 +74,7 @@ def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
         raise record.error("not UTF-8. Save the file as UTF-8") from None
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise record.error(f"cannot be read: {reason}. Check the file") from None
+        raise record.error(f"cannot be read: {reason}. Check its permissions and format") from None
     return _complete(rounds, record, scenario.rounds)
 
 
@@ -82,9 +82,10 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
     """Store the value of one row in the array of its round."""
     columns = record.columns
     if len(row) != len(columns):
-        raise record.error(f"has {len(row)} values, the header has {len(columns)}", line=line)
+        raise record.error(f"has {len(row)} values, the header has {len(columns)}. Correct that line", line=line)
     if not (row[0].isascii() and row[0].isdigit() and len(row[0]) < 12) or int(row[0]) > len(rounds):
-        raise record.error(f"round must count up from 0 without gaps, got '{row[0][:40]}'", line=line)
+        problem = f"round must count up from 0 without gaps, got '{row[0][:40]}'"
+        raise record.error(f"{problem}. Add the missing rounds, or sort the lines", line=line)
     cell = []
     for (key, positions), name in zip(record.axes.items(), row[1:-1], strict=True):
         if name not in positions:
@@ -95,9 +96,11 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
     except ValueError:
         value = math.nan
     if not 0.0 <= value < math.inf:
-        raise record.error(f"{columns[-1]} must be a number >= 0, got '{row[-1]}'", line=line)
+        problem = f"{columns[-1]} must be a number >= 0, got '{row[-1]}'"
+        raise record.error(f"{problem}. Correct that value", line=line)
     if columns[-1] == "gain" and value > 1.0:
-        raise record.error(f"gain must be a power ratio <= 1, not dB, got '{row[-1]}'", line=line)
+        problem = f"gain must be a power ratio <= 1, not dB, got '{row[-1]}'"
+        raise record.error(f"{problem}. Convert with 10^(dB/10)", line=line)
     index = int(row[0])
     if index == len(rounds):
         rounds.append(np.full([len(positions) for positions in record.axes.values()], np.nan))

@@ -66,7 +66,7 @@ def _check_address(address: str | None) -> None:
     if address is None or address in ("auto", "local"):
         return
     if not (colon and port.isdigit()):
-        raise ScenarioError(f"--ray-address: must be HOST:PORT, got '{address}'")
+        raise ScenarioError(f"--ray-address: must be HOST:PORT, for example 10.0.0.1:6379, got '{address}'")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
     except (OSError, OverflowError) as error:

@@ -68,8 +68,8 @@ class Processes:
         try:
             work = pickle.dumps((function, arguments))
         except Exception as error:  # users' objects may raise anything
-            advice = "Define it in a module that can be imported"
-            raise FedfloorError(f"the work cannot be sent to another process: {error}. {advice}") from None
+            problem = f"policy, model and data must be importable in another process: {error}"
+            raise FedfloorError(f"{problem}. Define them in a module that can be imported") from None
         connection, other_end = Pipe()
         scratch = tempfile.mkdtemp(prefix="fedfloor-")
         with other_end:

@@ -98,4 +98,5 @@ def unpacked_failure(failure: Failure) -> BaseException:
             error: BaseException = pickle.loads(failure.packed)  # noqa: S301  # from a process of our own
             if failure.words.startswith(f"{type(error).__name__}: {error}"):  # some come back with another message
                 return error
-    return FailedRunError(f"a process failed: {failure.words}")
+    advice = "Fix the cause, then resume from the last checkpoint"
+    return FailedRunError(f"a process failed: {failure.words}. {advice}")

@@ -46,7 +46,7 @@ def compare(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Train several policies x seeds on the same weather, data and first weights, then write one report.
+    """Train every policy with every seed on the same weather, data and first weights, then write one report.
 
     The same command resumes an interrupted comparison. Needs the extras 'train' and 'report'.
 

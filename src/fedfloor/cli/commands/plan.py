@@ -21,14 +21,19 @@ def plan(
             help="Policy that decides. Default: the run's own, or ddsra with the V of the snapshot.",
         ),
     ] = None,
-    solver: Annotated[str | None, typer.Option("--solver", metavar="exact|paper", help="Solver of ddsra.")] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            "--solver", metavar="exact|paper", help="Solver of ddsra. Default: the one of its policy, else exact."
+        ),
+    ] = None,
     index: Annotated[int | None, typer.Option("--round", min=0, help="Round of a run folder, from 0.")] = None,
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE", help="Write the round as a snapshot.")
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Decide one round: who is served, on which channel, with which cuts, frequencies and powers.
+    """Decide one round: which floors are selected, on which channel, with which cuts, frequencies and powers.
 
     Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
     """

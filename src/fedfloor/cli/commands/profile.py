@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedfloor.cli.options import CostModel, ProfileFormat, SetOption, app
+from fedfloor.cli.options import CostModel, ProfileFormat, app
 
 
 @app.command()
@@ -19,8 +19,13 @@ def profile(
     batch: Annotated[
         int, typer.Option("--batch", min=1, max=10**9, help="Samples in a batch, for the totals per cut.")
     ] = 50,
-    costs: Annotated[CostModel, typer.Option("--costs", help="How to count.")] = CostModel.EXACT,
-    overrides: SetOption = None,
+    costs: Annotated[CostModel, typer.Option("--costs", help="Cost model for FLOPs and bytes.")] = CostModel.EXACT,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="MODEL.KEY=VALUE", help="Override one model setting, as in model.width=0.5; repeatable."
+        ),
+    ] = None,
     form: Annotated[
         ProfileFormat, typer.Option("--format", help="Table, JSON, or the TOML layer list of a scenario.")
     ] = ProfileFormat.TABLE,

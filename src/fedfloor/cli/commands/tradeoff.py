@@ -12,13 +12,17 @@ from fedfloor.cli.options import Format, FormatOption, QuietOption, ScenarioArgu
 @app.command()
 def tradeoff(
     scenario: ScenarioArgument,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Rounds per V.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Rounds per V; the scenario's if left out.")
+    ] = None,
     seed: SeedOption = None,
     overrides: SetOption = None,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Measure how delay and participation trade against each other over V, beside the bounds of Theorem 2.
+    """Measure delay and participation of ddsra over V, beside the bounds of Theorem 2.
+
+    V is the weight of a second of delay against a missed round of participation: a larger V gives shorter rounds.
 
     Example:  fedfloor tradeoff paper-cifar10 --rounds 300
     """

@@ -12,7 +12,7 @@ _PARTS = ("delay", "download", "train", "upload")
 
 
 def print_plan(decided: PlanAnswer) -> None:
-    """Who is served and how; then who is not, and why."""
+    """Which floors are selected and how; then which are not, and why."""
     served = [entry for entry in decided["gateways"] if entry["channel"] is not None]
     spec = PolicySpec(decided["policy"], tuple(decided["settings"].items()))
     head = f"{spec}, round {decided['round']}: {len(served)} of {len(decided['gateways'])} floors"
@@ -22,7 +22,7 @@ def print_plan(decided: PlanAnswer) -> None:
     objective = f"objective {decided['objective']:.6g} at V = {decided['tradeoff_v']:g}{proof}"
     OUT.print(f"{objective}; decided in {amount(decided['solve_s'], 's')}, loading included")
     parts = [part for part in _PARTS if OUT.width >= 100 or part != "download"]
-    table = table_of("served", "floor", "channel", *parts, "power", "energy of budget", "memory", "cuts")
+    table = table_of("selected", "floor", "channel", *parts, "power", "energy of budget", "memory", "cuts")
     for entry in served:
         cuts = Counter(device["cut"] for device in entry["devices"])
         cut_list = ", ".join(f"{cut}" if count == 1 else f"{cut} x{count}" for cut, count in sorted(cuts.items()))

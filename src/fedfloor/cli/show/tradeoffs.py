@@ -23,7 +23,7 @@ def sweeping(scenario: Scenario, *, quiet: bool) -> Iterator[Callable[[], None]]
 def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
     """Delay and participation over V, with the bounds of Theorem 2."""
     title = f"{scenario.name}, {scenario.rounds} rounds per V"
-    table = table_of(title, "V", "mean delay", "its bound", "shortfall", "its bound")
+    table = table_of(title, "V", "mean delay", "delay bound", "shortfall", "shortfall bound")
     for point in points:
         delay_bound = "none" if point.delay_bound_s is None else f"{point.delay_bound_s:.4g} s"
         shortfall_bound = "none" if point.shortfall_bound is None else f"{point.shortfall_bound:.3f}"

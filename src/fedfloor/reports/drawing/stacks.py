@@ -1,4 +1,4 @@
-"""Stacked bars of every floor, one picture per series, in print and on the page."""
+"""Stacked bars of every floor, one figure per series, in print and on the page."""
 
 __all__ = ["CAPTION", "MISSING", "Stacks", "draw_stacks", "plot_stacks"]
 

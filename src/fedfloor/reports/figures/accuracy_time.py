@@ -25,7 +25,7 @@ def measure(series: SeriesArrays, limit: int = 400) -> Curve | None:
     """Test accuracy over simulated time [s], at most `limit` points; None if the tested runs never overlap in time.
 
     Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
-    run ends, so that all its points are about the same runs. A run that is still going counts up to its last round.
+    run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
     """
     runs = [run for run in series.runs if evaluations(run, run.clock)[0].size]
     if not runs:

@@ -94,7 +94,7 @@ def _plot(data: DataHeld) -> Plot:
     """A row for every device, or for every floor if devices are very many."""
     rows, counts, omission = data.devices, data.counts, ""
     if len(rows) > ROWS:
-        omission = f"{len(rows)} devices are too many for one picture: rows are floors."
+        omission = f"{len(rows)} devices are too many for one figure: rows are floors."
         rows = tuple(dict.fromkeys(data.floors))
         counts = np.array([data.counts[[name == floor for name in data.floors]].sum(axis=0) for floor in rows])
     classes = counts.shape[1]

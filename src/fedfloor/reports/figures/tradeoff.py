@@ -31,7 +31,7 @@ class Tradeoff:
     name: str
     v: Floats
     delay: Floats  #: [s] mean of the rounds
-    shortfall: Floats  #: [1] of the worst-served floor
+    shortfall: Floats  #: [1] the worst of all floors
     delay_bound: Floats  #: [s] nan where there is none
     shortfall_bound: Floats  #: [1] nan where there is none
     labels: tuple[str, ...] = ()  #: (X,) series behind each point, if the points are series of this report
@@ -148,7 +148,7 @@ def plot(results: Results) -> tuple[Panel, ...]:
             Plot(shortfalls, {**shared, "yaxis": shortfall_axis}),
             id="tradeoff-shortfall",
             title="Shortfall over V",
-            note="How far the worst-served floor stays below its target rate; should grow with V.",
+            note="The worst shortfall of any floor; should grow with V.",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The rate policy of Fig. 3: every floor takes part as often as its target rate says."""
+"""The policy `participation` of Fig. 3: every floor takes part as often as its target rate says."""
 
 __all__ = ["ParticipationRate"]
 

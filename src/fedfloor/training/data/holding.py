@@ -239,14 +239,17 @@ def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any,
         problem = f"samples must be (n, {', '.join(map(str, shape))}) and labels (n,)"
         raise DataError(f"data '{name}': {place}: {problem}, got {images.shape} and {labels.shape}")
     if images.dtype.kind not in "buif":
-        raise DataError(f"data '{name}': {place}: samples must be numbers, got {images.dtype}")
+        problem = f"samples must be numbers, got {images.dtype}"
+        raise DataError(f"data '{name}': {place}: {problem}. Convert them to uint8 or float32")
     if images.dtype != np.uint8:
         images = images.astype(np.float32)
-        if not np.isfinite(images).all():
-            raise DataError(f"data '{name}': {place}: samples must be finite")
+        infinite = np.argwhere(~np.isfinite(images))
+        if infinite.size:
+            problem = f"samples must be finite, got {images[tuple(infinite[0])]} at sample {infinite[0][0]}"
+            raise DataError(f"data '{name}': {place}: {problem}. Remove or replace it")
     problem = f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}"
     if labels.dtype.kind not in "iu":
         raise DataError(f"{problem}, got {labels.dtype}. Convert them, for example with labels.astype(int)")
     if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise DataError(f"{problem}, got {labels.min()}..{labels.max()}")
+        raise DataError(f"{problem}, got {labels.min()}..{labels.max()}. Correct them, or raise model.classes")
     return images, labels.astype(np.int64)

@@ -99,11 +99,7 @@ def infer_layers(model: Model, costs: Costs) -> tuple[LayerSpec, ...]:
     with warnings.catch_warnings(), torch.device("meta"):
         warnings.simplefilter("ignore")  # torch warns about empty layers; `describe` names them
         network = build_model(model, width=costs.width)
-    try:
-        return describe(network, model.input, label=model.name)
-    except ValidationError as error:
-        reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise ModelError(f"{model.name}: a layer cannot be described: {reason}") from None
+    return describe(network, model.input, label=model.name)
 
 
 def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[LayerSpec, ...]:
@@ -128,7 +124,12 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
                 raise ModelError(f"{label}: {problem}. Give each its own: a cut may separate the two")
             owners.add(id(parameter))
         if torch_layer is not None:
-            layers.append(_layer(torch_layer, module, inputs, tuple(value.shape[1:]), numbers))
+            try:
+                layers.append(_layer(torch_layer, module, inputs, tuple(value.shape[1:]), numbers))
+            except ValidationError as error:
+                reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ").rstrip(".")
+                problem = f"module '{path}' ({module}) cannot be described: {reason}"
+                raise ModelError(f"{label}: {problem}. Correct its sizes") from None
             continue
         attachment = TORCH_ATTACHMENTS[type(module)]
         if layers and attachment is not None:

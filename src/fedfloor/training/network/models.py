@@ -79,7 +79,8 @@ def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
     except (Exception, SystemExit) as error:  # the user's function may raise anything
         raise ModelError(f"model '{name}': calling it without arguments failed: {where_raised(error)}") from error
     if not isinstance(network, nn.Module):
-        raise ModelError(f"model '{name}': must return a torch.nn.Module, got {type(network).__name__}")
+        problem = f"must return a torch.nn.Module, got {type(network).__name__}"
+        raise ModelError(f"model '{name}': {problem}. Return a torch.nn.Sequential")
     return network
 
 

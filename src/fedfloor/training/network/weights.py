@@ -58,10 +58,12 @@ class Layout:
         for name, tensor in self._tensors.items():
             if parts[name].shape != tuple(tensor.shape):
                 raise ValueError(f"{name} must be {tuple(tensor.shape)}, got {parts[name].shape}")
-        vector = np.concatenate([np.asarray(parts[name], np.float32).ravel() for name in self._tensors])
-        if not np.isfinite(vector).all():
-            raise ValueError("weights must be finite")
-        return vector
+        vectors = {name: np.asarray(parts[name], np.float32).ravel() for name in self._tensors}
+        for name, values in vectors.items():
+            finite = np.isfinite(values)
+            if not finite.all():
+                raise ValueError(f"{name} must be finite, got {values[~finite][0]}")
+        return np.concatenate(list(vectors.values()))
 
 
 def _as_kind(values: Tensor, like: Tensor) -> Tensor:
