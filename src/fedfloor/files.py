@@ -1,6 +1,6 @@
 """Files that are either whole or as they were, and folders that one process at a time writes."""
 
-__all__ = ["ELSEWHERE", "failed_write", "lock", "refused_write", "replacing", "write_whole"]
+__all__ = ["ELSEWHERE", "failed_write", "lock", "make_private", "refused_write", "replacing", "write_whole"]
 
 import errno
 import os
@@ -29,14 +29,31 @@ def replacing(path: Path) -> Iterator[Path]:
     If the block fails, the new file is removed and `path` stays as it was.
     """
     part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
-    part.touch(exist_ok=False)
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # never through a link that lies in wait
     try:
         yield part
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(part)
         part.replace(path)
+        _sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if sys.platform == "win32" and path.is_dir():  # where a folder cannot be opened
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only this user may read, unless it is there already; the folders above it are ordinary."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def refused_write(path: Path, error: OSError, *, again: str, advice: str) -> FailedRunError | RunLogError:
@@ -65,10 +82,12 @@ def lock(folder: Path) -> int | None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        problem = f"{folder}: another process is writing it"
-        raise RunLogError(f"{problem}. Wait for it, or name another folder with --out") from None
+        removed = not os.path.samestat(os.fstat(handle), folder.stat())  # by the process that had the lock before
+    except (BlockingIOError, FileNotFoundError):
+        removed = True
     except OSError:  # a file system without locks
-        pass
+        removed = False
+    if removed:
+        os.close(handle)
+        raise RunLogError(f"{folder}: another process is writing it. Wait for it, or {ELSEWHERE.lower()}")
     return handle

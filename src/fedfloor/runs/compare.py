@@ -7,6 +7,7 @@ killed, and starting the comparison again resumes from their checkpoints.
 
 __all__ = ["BASELINES", "Watch", "compare_planned", "comparison_folder", "locked", "planned_comparison"]
 
+import contextlib
 import os
 import tempfile
 from collections import deque
@@ -15,8 +16,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
-from fedfloor.files import ELSEWHERE, lock, refused_write
+from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, ScenarioError
+from fedfloor.files import ELSEWHERE, lock, make_private, refused_write
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
 from fedfloor.runs.folder import (
@@ -148,7 +149,7 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
     for number, run in enumerate(runs):
         if number not in waiting:
             watch.on_round(run, run.scenario.rounds)
-    running: set[int] = set()
+    running: dict[int, int | None] = {}  # -> the lock of its folder
     times_lost: dict[int, int] = dict.fromkeys(waiting, 0)
     failed: dict[str, BaseException] = {}
 
@@ -161,17 +162,23 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
             number = waiting.popleft()
             run = runs[number]
             try:
-                kept = kept_of(_folder(run))
-            except RunLogError as error:
+                handle = _claim(run)
+            except (FedfloorError, FailedRunError) as error:
                 fail(run, error)
                 continue
-            (_folder(run) / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
             try:
+                if _is_finished(run):  # by another comparison, since this one began
+                    _release(run, handle)
+                    watch.on_round(run, run.scenario.rounds)
+                    continue
+                kept = kept_of(_folder(run))
+                (_folder(run) / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
                 crew.start(number, _train_elsewhere, run, kept, data_dir)
-            except FedfloorError as error:  # it cannot be sent to another process
+            except FedfloorError as error:  # it is damaged, or cannot be sent to another process
+                _release(run, handle)
                 fail(run, error)
                 continue
-            running.add(number)
+            running[number] = handle
         if not running:
             break
         for news in crew.news():
@@ -183,7 +190,7 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
                     watch.on_round(run, news.message.done)
             if not news.ended:
                 continue
-            running.discard(news.number)
+            _release(run, running.pop(news.number))
             if isinstance(news.error, LostError) and times_lost[news.number] + 1 < _ATTEMPTS:
                 times_lost[news.number] += 1
                 watch.on_trouble(run, f"{news.error}; it resumes from its last checkpoint")
@@ -191,6 +198,30 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
             elif news.error is not None:
                 fail(run, news.error)
     return failed
+
+
+def _claim(run: PlannedRun) -> int | None:
+    """Lock a run's folder before anything in it is read, and refuse it if it holds anything else."""
+    folder = _folder(run)
+    try:
+        make_private(folder)
+        handle = lock(folder)
+    except OSError as error:
+        raise refused_write(folder, error, again="compare again", advice=ELSEWHERE) from None
+    try:
+        _check_folder(run)
+    except FedfloorError:
+        _release(run, handle)
+        raise
+    return handle
+
+
+def _release(run: PlannedRun, handle: int | None) -> None:
+    """Unlock a run's folder, and remove it if it is empty."""
+    with contextlib.suppress(OSError):
+        _folder(run).rmdir()
+    if handle is not None:
+        os.close(handle)
 
 
 def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: Kept, data_dir: Path | None) -> None:
@@ -236,7 +267,7 @@ def _is_newer(path: Path, other: Path) -> bool:
 def locked(folder: Path) -> Iterator[None]:
     """Keep a second comparison out of a folder."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         handle = lock(folder)
     except OSError as error:
         raise refused_write(folder, error, again="compare again", advice=ELSEWHERE) from None

@@ -1,15 +1,17 @@
 """Rounds on any plant, with a log, checkpoints and an end: what every kind of run shares."""
 
-__all__ = ["Driven", "checkpoint_of", "drive", "opened_folder"]
+__all__ = ["Driven", "Earlier", "claimed_folder", "drive", "earlier_rounds"]
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from fedfloor.errors import DataError
+from fedfloor.errors import DataError, RunLogError
 from fedfloor.rounds.events import Tell, silent
-from fedfloor.rounds.listeners.checkpoint import Checkpoint, Checkpoints, load_checkpoint
+from fedfloor.rounds.listeners.checkpoint import STATE, Checkpoint, Checkpoints, load_checkpoint
+from fedfloor.rounds.listeners.log import ROUNDS, log_digest
 from fedfloor.rounds.listeners.progress import Progress
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import Listener, run_rounds
@@ -19,6 +21,7 @@ from fedfloor.runs.folder import (
     SCENARIO,
     RunFolder,
     check_records,
+    fingerprint_of,
     read_records,
     refuse_changes,
     refuse_fewer,
@@ -34,39 +37,67 @@ class Driven:
     timings: tuple[TimingRecord, ...]  #: of the rounds that this process ran
 
 
-def checkpoint_of(planned: PlannedRun, scenario_toml: str, *, data: str = "") -> Checkpoint | None:
-    """The checkpoint that a run resumes from; None if its folder has none.
+@dataclass(frozen=True, slots=True, eq=False)
+class Earlier:
+    """What a resumed run continues from."""
 
-    A folder of another scenario, of data with another fingerprint, or with more rounds than planned is refused.
+    checkpoint: Checkpoint
+    records: tuple[RoundRecord, ...]  #: the rounds that were done before it
+
+
+def earlier_rounds(planned: PlannedRun, scenario_toml: str, *, data: str = "") -> Earlier | None:
+    """What the run in the planned folder, which is locked, resumes from; None if there is no checkpoint.
+
+    A folder of another scenario, of data with another fingerprint, or with more rounds than planned is refused, and so
+    is a checkpoint that is not one of this run and this log.
     """
     folder = planned.folder
     if folder is None or not (folder / SCENARIO).exists():
         return None
     refuse_changes(folder, scenario_toml)
     checkpoint = load_checkpoint(folder)
-    refuse_fewer(folder, None if checkpoint is None else checkpoint.round, planned.scenario.rounds)
-    if checkpoint is not None and checkpoint.data != data:
-        problem = f"{folder}: was trained on other data than '{planned.scenario.data.name}' gives now"
+    if checkpoint is None:
+        return None
+    refuse_fewer(folder, checkpoint.round, planned.scenario.rounds)
+    if checkpoint.origin.data != data:
+        problem = f"{folder}: was trained on data that differ from what '{planned.scenario.data.name}' gives now"
         raise DataError(f"{problem}. Restore the data, or start a new run in another folder")
-    return checkpoint
+    records = read_records(folder, checkpoint.round)
+    check_records(records, planned.scenario, folder)
+    problem = _foreign(checkpoint, records, folder, planned, fingerprint_of(scenario_toml))
+    if problem:
+        advice = "Restore the files of one run, or start a new run in another folder"
+        raise RunLogError(f"{checkpoint.path / STATE}: {problem}. {advice}")
+    return Earlier(checkpoint, tuple(records))
+
+
+def _foreign(
+    checkpoint: Checkpoint, records: Sequence[RoundRecord], folder: Path, planned: PlannedRun, run: str
+) -> str:
+    """Why a checkpoint is not one of this run; empty if it is. Old checkpoints have no fingerprints to compare."""
+    origin, done = checkpoint.origin, checkpoint.round
+    if origin.run not in ("", run):
+        return "is the checkpoint of another run: it was taken with another scenario or policy"
+    if len(records) < done:
+        return f"was taken after {done} rounds, but {ROUNDS} has {len(records)} whole lines"
+    if any(record.policy != str(planned.policy) for record in records):
+        return f"does not fit {ROUNDS}, which another policy than '{planned.policy}' has written"
+    if records and records[-1].clock != checkpoint.clock:
+        return f"clock_s: must be {records[-1].clock:g}, as in {ROUNDS}, got {checkpoint.clock:g}"
+    if origin.log not in ("", log_digest(folder, done)):
+        return f"does not fit {ROUNDS}, which has changed since the checkpoint was taken"
+    return ""
 
 
 @contextmanager
-def opened_folder(
-    planned: PlannedRun, scenario_toml: str, *, checkpoints: bool = False, resume: bool = False, rounds: int = 0
+def claimed_folder(
+    planned: PlannedRun, *, checkpoints: bool = False, resume: bool = False
 ) -> Iterator[RunFolder | None]:
-    """The run's folder, open for writing until the block ends; None if the run has no folder.
-
-    With `resume` its log continues after `rounds` rounds.
-    """
+    """The run's folder, locked until the block ends; None if the run has no folder."""
     if planned.folder is None:
         yield None
         return
-    if resume:
-        folder = RunFolder.reopen(planned.folder, scenario_toml, rounds)
-    else:
-        folder = RunFolder.create(planned.folder, scenario_toml, checkpoints=checkpoints)
-    with contextlib.closing(folder):
+    with contextlib.closing(RunFolder.claim(planned.folder, checkpoints=checkpoints, resume=resume)) as folder:
         yield folder
 
 
@@ -75,30 +106,26 @@ def drive(
     planned: PlannedRun,
     folder: RunFolder | None,
     *,
-    checkpoint: Checkpoint | None = None,
+    earlier: Earlier | None = None,
     data: str = "",
     until: Until = Until(),  # noqa: B008  # frozen
     listeners: Sequence[Listener] = (),
     tell: Tell = silent,
 ) -> Driven:
-    """Run the rounds that are left on a plant, which is new or was restored from the checkpoint.
+    """Run the rounds that are left on a plant, which is new or was restored from the checkpoint of earlier rounds.
 
+    The folder has begun.
     The log is written first, then the checkpoint, then the given listeners hear of the round, and last `tell`.
     `data` is the fingerprint that the next resumption compares.
     """
-    records: list[RoundRecord] = []
+    records: list[RoundRecord] = [] if earlier is None else [*earlier.records]
     timings: list[TimingRecord] = []
-    if checkpoint is not None:
-        assert plant.index == checkpoint.round
-        assert planned.folder is not None
-        records += read_records(planned.folder)
-        check_records(records, plant.scenario, planned.folder)
     heard: list[Listener] = []
     if folder is not None:
         heard.append(folder.log)
         if folder.checkpoints:
             every = plant.scenario.training.checkpoint_every
-            heard.append(Checkpoints(folder.path, plant, folder.log, every, data))
+            heard.append(Checkpoints(folder.path, plant, folder.log, every, data, folder.run))
     rounds = plant.scenario.rounds - plant.index
     if records and until.reached(records[-1]):
         rounds = 0
@@ -107,7 +134,7 @@ def drive(
         planned.scheduler,
         max(rounds, 0),
         policy=str(planned.policy),
-        clock=0.0 if checkpoint is None else checkpoint.clock,
+        clock=0.0 if earlier is None else earlier.checkpoint.clock,
         listeners=[*heard, *listeners, Progress(tell)],
         until=until.reached,
     ):

@@ -52,7 +52,7 @@ def evaluate_run(run: Path, *, data_dir: Path | None = None, export: Path | None
         "run": str(run),
         "rounds": checkpoint.round,
         "data": holding.origin,
-        "same_data": checkpoint.data == fingerprint(holding.samples),
+        "same_data": checkpoint.origin.data == fingerprint(holding.samples),
         "samples": int(confusion.sum()),
         "accuracy": float(confusion.trace() / confusion.sum()),
         "loss": loss,

@@ -7,6 +7,7 @@ __all__ = [
     "TRADEOFF",
     "RunFolder",
     "check_records",
+    "fingerprint_of",
     "finite",
     "flat",
     "own_files",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -34,8 +36,8 @@ from typing import Self
 from pydantic import ValidationError
 
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import ELSEWHERE, failed_write, lock, refused_write, write_whole
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
+from fedfloor.files import ELSEWHERE, failed_write, lock, make_private, refused_write, write_whole
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
 from fedfloor.rounds.record import RoundRecord, misplaced, problem_of
 from fedfloor.scenario import Scenario, build, read
@@ -48,61 +50,97 @@ TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs o
 
 @dataclass
 class RunFolder:
-    """A run's folder, locked and open for writing."""
+    """A run's folder, in which no other process may write until it is closed."""
 
     path: Path
-    log: RoundLog
     checkpoints: bool  #: whether the run takes any
-    _fresh: bool  #: made by this process
+    _fresh: bool  #: nothing is left of it unless a round is logged
     _lock: int | None
+    _log: RoundLog | None = None
+    run: str = ""  #: fingerprint of the scenario
 
     @classmethod
-    def create(cls, path: Path, scenario_toml: str, *, checkpoints: bool = False) -> Self:
-        """A new folder, with one for checkpoints if the run writes any; a folder that holds anything is refused."""
-        refuse_filled(path)
-        return cls._open(path, scenario_toml, None, checkpoints=checkpoints)
+    def claim(cls, path: Path, *, checkpoints: bool = False, resume: bool = False) -> Self:
+        """Make the folder if there is none, and lock it before anything in it is read.
 
-    @classmethod
-    def reopen(cls, path: Path, scenario_toml: str, rounds: int) -> Self:
-        """A folder whose run resumes after `rounds` rounds; what was logged beyond them is dropped."""
-        # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
-        if not (path / CHECKPOINT).is_dir() or ((path / ROUNDS).exists() and not (path / SCENARIO).exists()):
-            refuse_filled(path)
-        return cls._open(path, scenario_toml, rounds, checkpoints=True)
-
-    @classmethod
-    def _open(cls, path: Path, scenario_toml: str, rounds: int | None, *, checkpoints: bool) -> Self:
+        A folder that holds anything is refused, unless a run is to be resumed and the folder holds one.
+        """
         try:
-            (path / CHECKPOINT if checkpoints else path).mkdir(parents=True, exist_ok=True)
-            handle = lock(path)
-            try:
-                if rounds is not None:
-                    cut_log(path, rounds)
-                    (path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
-                write_whole(path / SCENARIO, scenario_toml.encode())
-                log = RoundLog.open(path, append=rounds is not None)
-            except BaseException:
-                if handle is not None:
-                    os.close(handle)
-                raise
+            make_private(path)
+            folder = cls(path, checkpoints, not resume, lock(path))
         except OSError as error:
             raise _unwritable(path, error) from None
-        return cls(path, log, checkpoints, rounds is None, handle)
+        try:
+            # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
+            resumable = (path / CHECKPOINT).is_dir() and ((path / SCENARIO).exists() or not (path / ROUNDS).exists())
+            if not (resume and resumable):
+                refuse_filled(path)
+        except BaseException:
+            folder.release()
+            raise
+        return folder
+
+    @property
+    def log(self) -> RoundLog:
+        """The log of a run that has begun."""
+        assert self._log is not None
+        return self._log
+
+    def begin(self, scenario_toml: str, rounds: int = 0) -> None:
+        """Write the scenario and open the log, to continue after `rounds` rounds; what was logged later is dropped."""
+        self.run = fingerprint_of(scenario_toml)
+        try:
+            if self.checkpoints:
+                make_private(self.path / CHECKPOINT)
+            cut_log(self.path, rounds)
+            (self.path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
+            self._log = RoundLog.open(self.path, append=rounds > 0)
+            write_whole(self.path / SCENARIO, scenario_toml.encode())
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
 
     def close(self) -> None:
         """Close the files and give up the lock; a new run without a single round leaves nothing behind."""
-        self.log.close()
+        if self._log is not None:
+            self._log.close()
+        with contextlib.suppress(OSError):  # what others put there stays
+            if self._fresh and not _has_round(self.path):
+                for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
+                    (self.path / name).unlink(missing_ok=True)
+                if (self.path / CHECKPOINT).is_dir():
+                    (self.path / CHECKPOINT).rmdir()
+        self.release()
+
+    def release(self) -> None:
+        """Give up the lock, and remove the folder if it is empty."""
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        if self._fresh:
-            with contextlib.suppress(OSError):  # what others put there stays
-                if (self.path / ROUNDS).stat().st_size == 0:
-                    for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
-                        (self.path / name).unlink(missing_ok=True)
-                    if (self.path / CHECKPOINT).is_dir():
-                        (self.path / CHECKPOINT).rmdir()
-                    self.path.rmdir()
+
+
+def _has_round(path: Path) -> bool:
+    """Whether a whole round is logged in a folder."""
+    try:
+        with (path / ROUNDS).open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except FileNotFoundError:
+        return False
+
+
+def _never_began(path: Path) -> bool:
+    """Whether a folder holds only what a run leaves that ended in its first round, on a full disk for example."""
+    names = {entry.name for entry in path.iterdir() if not (entry.name.startswith(".") and entry.suffix == ".part")}
+    begins_with = {CHECKPOINT}, {ROUNDS}, {CHECKPOINT, ROUNDS}
+    ours = names in begins_with or {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, CHECKPOINT}
+    return ours and not _has_round(path) and not (path / CHECKPOINT / STATE).exists()
+
+
+def fingerprint_of(scenario_toml: str) -> str:
+    """Fingerprint of a resolved scenario, the policy included; the number of rounds, which may change, is left out."""
+    table = {key: value for key, value in flat(tomllib.loads(scenario_toml)).items() if key != "rounds"}
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def own_files(folder: Path) -> list[Path]:
@@ -131,7 +169,7 @@ def finite(value: object) -> object:
 def refuse_filled(path: Path) -> None:
     """Refuse a folder that already holds anything."""
     try:
-        filled = path.exists() and any(path.iterdir())
+        filled = path.exists() and any(path.iterdir()) and not _never_began(path)
     except OSError as error:
         raise _unwritable(path, error) from None
     if not filled:
@@ -203,12 +241,12 @@ def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
         raise RunLogError(f"{folder}: has already run {done} rounds, but only {rounds} are asked for. {advice}")
 
 
-def read_records(run: Path) -> list[RoundRecord]:
-    """The logged rounds of a run folder."""
+def read_records(run: Path, most: int | None = None) -> list[RoundRecord]:
+    """The logged rounds of a run folder, at most so many."""
     refuse_collection(run)
     path = run / ROUNDS
     try:
-        return read_log(path)
+        return read_log(path, most)
     except FileNotFoundError:
         problem = f"{run}: has no {ROUNDS}, so it is not a run folder"
         raise RunLogError(f"{problem}. Name a folder that a run has written") from None

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import failed_write, write_whole
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, named_weights, remove_old_weights
+from fedfloor.files import failed_write, make_private, write_whole
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, is_weights, named_weights, remove_old_weights
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO
 
 #: what a run resumes from; written after everything that it names
 _STATE = f"{CHECKPOINT}/{STATE}"
 _LOGS = (ROUNDS, TIMINGS)
+_NAMES = (SCENARIO, HOLDING, *_LOGS, _STATE, BOUNDS)
 #: file, where the bytes go, the bytes
 Changes = tuple[tuple[str, int, bytes], ...]
 
@@ -58,9 +59,12 @@ class Mirror:
 def write_changes(folder: Path, changes: Changes) -> bool:
     """Bring a folder up to date with what its mirror sent; returns whether a new checkpoint is among it."""
     try:
-        (folder / CHECKPOINT).mkdir(parents=True, exist_ok=True)
+        make_private(folder)
+        make_private(folder / CHECKPOINT)
         relied_on = any(name == _STATE for name, _, _ in changes)
         for name, offset, content in changes:
+            if name not in _NAMES and not is_weights(name.removeprefix(f"{CHECKPOINT}/")):
+                raise FailedRunError(f"{folder}: the process that trains it sent '{name}', which is no file of a run")
             path = folder / name
             if name in _LOGS:
                 with path.open("r+b" if path.exists() else "wb") as file:
@@ -93,7 +97,7 @@ class Kept:
     def unpack(self, folder: Path) -> Mirror:
         """Write it into a folder; the mirror sends only what comes after it."""
         for name, content in self.files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            make_private((folder / name).parent)
             (folder / name).write_bytes(content)
         logged = {name: len(content) for name, content in self.files.items() if name in _LOGS}
         sent = {name: content for name, content in self.files.items() if name in (SCENARIO, _STATE)}

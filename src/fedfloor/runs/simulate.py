@@ -9,7 +9,7 @@ from pathlib import Path
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord, TimingRecord
-from fedfloor.runs.driving import drive, opened_folder
+from fedfloor.runs.driving import claimed_folder, drive
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import Scenario, resolved_toml
 from fedfloor.scheduling.registry import PolicySpec
@@ -38,6 +38,8 @@ def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], N
         if event.record is not None:
             on_round(event.record)
 
-    with opened_folder(planned, resolved_toml(planned.file)) as folder:
+    with claimed_folder(planned) as folder:
+        if folder is not None:
+            folder.begin(resolved_toml(planned.file))
         driven = drive(plant, planned, folder, tell=tell)
     return Run(scenario, planned.policy, driven.records, driven.timings, planned.folder)

@@ -21,8 +21,8 @@ from fedfloor.rounds.plants.contract import numbers_from
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.runs.bounds import run_bounds
-from fedfloor.runs.driving import checkpoint_of, drive, opened_folder
-from fedfloor.runs.folder import BOUNDS, HOLDING, write_json
+from fedfloor.runs.driving import claimed_folder, drive, earlier_rounds
+from fedfloor.runs.folder import BOUNDS, HOLDING, RunFolder, write_json
 from fedfloor.runs.options import RunOptions
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import ScenarioFile, resolved_toml
@@ -70,44 +70,54 @@ class TrainedRun:
 @undisturbed()
 def train_planned(planned: PlannedRun, options: RunOptions, *, tell: Tell = silent) -> TrainedRun:
     """Train a planned run, into its folder if it has one; with `resume` it continues from the last checkpoint."""
-    with open_loggers(options.loggers, planned.folder, planned.scenario, str(planned.policy)) as loggers:
+    with (
+        open_loggers(options.loggers, planned.folder, planned.scenario, str(planned.policy)) as loggers,
+        claimed_folder(planned, checkpoints=True, resume=options.resume) as folder,
+    ):
         tell(Event(reading=planned.scenario.data.name))
         holding = gather(planned.scenario, options.data_dir)
         tell(Event())
-        return _train_on(holding, replace(planned, scenario=holding.scenario), options, loggers, tell)
+        return _train_on(holding, replace(planned, scenario=holding.scenario), folder, options, loggers, tell)
 
 
-def _train_on(holding: Holding, planned: PlannedRun, options: RunOptions, loggers: Listener, tell: Tell) -> TrainedRun:
+def _train_on(
+    holding: Holding,
+    planned: PlannedRun,
+    folder: RunFolder | None,
+    options: RunOptions,
+    loggers: Listener,
+    tell: Tell,
+) -> TrainedRun:
     """Train on data that has been read; the planned scenario says how much of it every device holds."""
     scenario, participation = planned.scenario, planned.scenario.participation
     scenario_toml, data = resolved_toml(_with_held(planned.file, scenario)), fingerprint(holding.samples)
-    checkpoint = checkpoint_of(planned, scenario_toml, data=data) if options.resume else None
+    earlier = earlier_rounds(planned, scenario_toml, data=data) if options.resume else None
+    checkpoint, done = (None, 0) if earlier is None else (earlier.checkpoint, earlier.checkpoint.round)
     job, samples = job_of(scenario, options.device), scaled_as(holding.samples, checkpoint)
     try_model(job, samples, estimates=participation.rates == "estimated", observes=participation.observe_every > 0)
-    done = 0 if checkpoint is None else checkpoint.round
     with _engine(job, samples, options) as engine:
         plant = LearningPlant(scenario, engine, tell)
         if checkpoint is not None:
-            checkpoint.restore(plant)  # before the folder is opened: a checkpoint that does not fit leaves it as it was
-        with opened_folder(planned, scenario_toml, checkpoints=True, resume=options.resume, rounds=done) as folder:
-            if options.resume:
-                tell(Event(resumed=done))
-            if folder is not None:
-                write_json(folder.path / HOLDING, holding.table())
-            driven = drive(
-                plant,
-                planned,
-                folder,
-                checkpoint=checkpoint,
-                data=data,
-                until=Until(options.until_accuracy, options.until_clock),
-                listeners=[loggers],
-                tell=tell,
-            )
-            confusion, loss = plant.evaluate()
-            bounds = run_bounds(scenario, planned.scheduler, driven.records, plant.convergence())
-            if folder is not None:
-                write_json(folder.path / BOUNDS, [asdict(bound) for bound in bounds])
+            checkpoint.restore(plant)  # before the folder is changed: a checkpoint that does not fit leaves it alone
+        if options.resume:
+            tell(Event(resumed=done))
+        if folder is not None:
+            folder.begin(scenario_toml, done)
+            write_json(folder.path / HOLDING, holding.table())
+        driven = drive(
+            plant,
+            planned,
+            folder,
+            earlier=earlier,
+            data=data,
+            until=Until(options.until_accuracy, options.until_clock),
+            listeners=[loggers],
+            tell=tell,
+        )
+        confusion, loss = plant.evaluate()
+        bounds = run_bounds(scenario, planned.scheduler, driven.records, plant.convergence())
+        if folder is not None:
+            write_json(folder.path / BOUNDS, [asdict(bound) for bound in bounds])
     return TrainedRun(
         scenario=scenario,
         records=driven.records,

@@ -1,7 +1,8 @@
 """What a run needs to resume after any interruption: weights in safetensors, everything else in JSON.
 
 The weights are written first, under a name of their own. Then the state that names them replaces the old state in one
-step. Whenever the process is killed, one whole checkpoint is there.
+step. Whenever the process is killed, one whole checkpoint is there. The state carries checksums of itself, of the
+weights and of the log, and says which run it belongs to, so that damage is noticed before anything relies on it.
 """
 
 __all__ = [
@@ -9,14 +10,19 @@ __all__ = [
     "STATE",
     "Checkpoint",
     "Checkpoints",
+    "Origin",
     "checkpoint_round",
+    "is_weights",
     "load_checkpoint",
     "named_weights",
     "remove_old_weights",
     "save_checkpoint",
+    "signed",
 ]
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +30,7 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fedfloor.errors import RunLogError
-from fedfloor.files import failed_write, write_whole
+from fedfloor.files import failed_write, make_private, write_whole
 from fedfloor.rounds.listeners.log import RoundLog
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.contract import Plant, PlantState
@@ -33,8 +39,18 @@ from fedfloor.rounds.record import problem_of
 CHECKPOINT = "checkpoint"
 STATE = "state.json"
 
-_VERSION = 1
-_HEADER = ("version", "round", "clock_s", "data", "weights")
+_VERSION = 2
+_WITHOUT_CHECKSUMS = 1  #: a version that is still read
+_HEADER = ("version", "round", "clock_s", "data", "run", "log_sha256", "weights", "weights_sha256", "sha256")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a checkpoint belongs to; texts are empty where nothing is known."""
+
+    data: str = ""  #: fingerprint of the data
+    run: str = ""  #: fingerprint of the scenario, the policy included
+    log: str = ""  #: checksum of the rounds that were logged before it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +59,7 @@ class Checkpoint:
 
     state: PlantState
     clock: float  #: [s] simulated time so far
-    data: str  #: fingerprint of the data; empty without any
+    origin: Origin
     path: Path  #: of the folder that holds it
 
     @property
@@ -68,38 +84,53 @@ class Checkpoint:
 class Checkpoints:
     """Takes a checkpoint every few rounds, and after the last one."""
 
-    run: Path  #: run folder
+    folder: Path  #: of the run
     plant: Plant
     log: RoundLog
     every: int
     data: str  #: fingerprint of the data
+    run: str  #: fingerprint of the scenario
 
     def hear(self, ended: FinishedRound) -> None:
         """Take a checkpoint if it is time; the log is on the disk before the checkpoint relies on it."""
         if ended.last or self.plant.index % self.every == 0:
             self.log.sync()
-            save_checkpoint(self.run, self.plant.snapshot(), clock=ended.record.clock, data=self.data)
+            origin = Origin(data=self.data, run=self.run, log=self.log.digest)
+            save_checkpoint(self.folder, self.plant.snapshot(), clock=ended.record.clock, origin=origin)
 
 
-def save_checkpoint(run: Path, state: PlantState, *, clock: float, data: str) -> None:
+def save_checkpoint(run: Path, state: PlantState, *, clock: float, origin: Origin) -> None:
     """Write a run's checkpoint and remove the one before it."""
     from fedfloor.training.network.stored import packed  # noqa: PLC0415  # safetensors is an extra
 
-    folder, name = run / CHECKPOINT, _weights_name(state.index)
+    folder, name, weights = run / CHECKPOINT, _weights_name(state.index), packed(state.weights)
     header: dict[str, JsonValue] = {
         "version": _VERSION,
         "round": state.index,
         "clock_s": clock,
-        "data": data,
+        "data": origin.data,
+        "run": origin.run,
+        "log_sha256": origin.log,
         "weights": name,
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / name, packed(state.weights))
-        write_whole(folder / STATE, json.dumps({**header, **state.values}, indent=1).encode())
+        make_private(folder)
+        write_whole(folder / name, weights)
+        write_whole(folder / STATE, signed({**header, **state.values}))
         remove_old_weights(folder, name)
     except OSError as error:
         raise failed_write(folder, error, again="resume the run with --resume") from None
+
+
+def signed(values: Mapping[str, JsonValue]) -> bytes:
+    """The content of a `state.json` with its own checksum as the last value."""
+    table = {key: value for key, value in values.items() if key != "sha256"}
+    return json.dumps({**table, "sha256": _checksum(table)}, indent=1).encode()
+
+
+def _checksum(table: Mapping[str, JsonValue]) -> str:
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def remove_old_weights(folder: Path, named: str) -> None:
@@ -110,31 +141,65 @@ def remove_old_weights(folder: Path, named: str) -> None:
 
 
 def load_checkpoint(run: Path) -> Checkpoint | None:
-    """The checkpoint of a run folder; None if it has none."""
-    from fedfloor.training.network.stored import read_tensors  # noqa: PLC0415  # safetensors is an extra
+    """The checkpoint of a run folder; None if it has none.
 
-    path = run / CHECKPOINT / STATE
-    weights = path
+    The run may be going on: if it replaces the checkpoint between two reads, the new one is read.
+    """
+    state = run / CHECKPOINT / STATE
+    content = _bytes(state)
+    while content is not None:
+        try:
+            return _loaded(state, content)
+        except RunLogError:
+            before, content = content, _bytes(state)
+            if content == before:
+                raise
+    return None
+
+
+def _bytes(path: Path) -> bytes | None:
+    """The content of a file; None if there is no such file."""
     try:
-        values = _table(path.read_bytes())
-        if values["version"] != _VERSION:
-            advice = "Use the version of fedfloor that wrote it"
-            raise RunLogError(f"{path}: version must be {_VERSION}, got {values['version']}. {advice}")
-        index, name = _checked_weights(values)
-        clock, data = values["clock_s"], values["data"]
-        if not isinstance(clock, int | float) or not 0.0 <= clock < float("inf"):
-            raise ValueError(f"clock_s: must be a number >= 0, got {clock}")
-        rest, seconds = {key: value for key, value in values.items() if key not in _HEADER}, float(clock)
-        weights = path.parent / name
-        return Checkpoint(PlantState(index, rest, read_tensors(weights)), seconds, str(data), path.parent)
+        return path.read_bytes()
     except FileNotFoundError:
-        if weights != path:
-            advice = "Restore it, or start a new run"
-            raise RunLogError(f"{weights}: is missing, but {STATE} names it. {advice}") from None
         return None
-    except (OSError, ValueError, KeyError, OverflowError) as error:
-        advice = "Restore it, or start a new run in another folder"
-        raise RunLogError(f"{weights}: is damaged: {error}. {advice}") from None
+    except OSError as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, problem: Exception) -> RunLogError:
+    advice = "Restore it, or start a new run in another folder"
+    return RunLogError(f"{path}: is damaged: {problem}. {advice}")
+
+
+def _loaded(path: Path, content: bytes) -> Checkpoint:
+    from fedfloor.training.network.stored import unpacked  # noqa: PLC0415  # safetensors is an extra
+
+    try:
+        values = _table(content)
+        version = values["version"]
+        if version not in (_VERSION, _WITHOUT_CHECKSUMS):
+            advice = "Use the version of fedfloor that wrote it"
+            raise RunLogError(f"{path}: version must be {_VERSION}, got {version}. {advice}")
+        index, name = _checked_weights(values)
+        clock, texts = values["clock_s"], {key: values.get(key, "") for key in ("data", "run", "log_sha256")}
+        if not isinstance(clock, int | float) or not clock >= 0.0:
+            raise ValueError(f"clock_s: must be a number >= 0, got {clock}")
+    except (ValueError, KeyError) as error:
+        raise _damaged(path, error) from None
+    weights = _bytes(path.parent / name)
+    if weights is None:
+        advice = "Restore it, or start a new run"
+        raise RunLogError(f"{path.parent / name}: is missing, but {STATE} names it. {advice}")
+    try:
+        if version == _VERSION and hashlib.sha256(weights).hexdigest() != values.get("weights_sha256"):
+            raise ValueError(f"its content is not what {STATE} says")
+        tensors = unpacked(weights)
+    except ValueError as error:
+        raise _damaged(path.parent / name, error) from None
+    rest = {key: value for key, value in values.items() if key not in _HEADER}
+    origin = Origin(data=str(texts["data"]), run=str(texts["run"]), log=str(texts["log_sha256"]))
+    return Checkpoint(PlantState(index, rest, tensors), float(clock), origin, path.parent)
 
 
 def named_weights(state: bytes) -> tuple[int, str]:
@@ -161,10 +226,21 @@ def checkpoint_round(run: Path) -> int | None:
 
 
 def _table(content: bytes) -> Mapping[str, JsonValue]:
+    """The values of a `state.json`; a ValueError says what is wrong with it."""
     try:
-        return TypeAdapter(dict[str, JsonValue]).validate_json(content)
+        values = TypeAdapter(dict[str, JsonValue]).validate_json(content)
     except ValidationError as error:
         raise ValueError(problem_of(error)) from None
+    if values.get("version") == _VERSION:
+        kept = {key: value for key, value in values.items() if key != "sha256"}
+        if _checksum(kept) != values.get("sha256"):
+            raise ValueError("its content is not what was written")
+    return values
+
+
+def is_weights(name: str) -> bool:
+    """Whether a file of this name holds the weights of a checkpoint."""
+    return re.fullmatch(r"weights-[0-9]{6,}\.safetensors", name) is not None
 
 
 def _weights_name(index: int) -> str:

@@ -1,11 +1,13 @@
 """The log of a run: one JSON line per round in `rounds.jsonl`, and its wall-clock times in `timings.jsonl`."""
 
-__all__ = ["ROUNDS", "TIMINGS", "RoundLog", "cut_log", "read_log"]
+__all__ = ["ROUNDS", "TIMINGS", "RoundLog", "cut_log", "log_digest", "read_log"]
 
 import contextlib
+import hashlib
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Self
 
@@ -24,21 +26,33 @@ class RoundLog:
 
     _rounds: IO[str]
     _timings: IO[str]
+    _sum: "hashlib._Hash" = field(default_factory=hashlib.sha256)  #: over all lines of `rounds.jsonl`
 
     @classmethod
     def open(cls, folder: Path, *, append: bool) -> Self:
         """The log in a folder, new or to be continued."""
         rounds, timings = ((folder / name).open("a" if append else "w", encoding="utf-8") for name in (ROUNDS, TIMINGS))
-        return cls(rounds, timings)
+        log = cls(rounds, timings)
+        if append:
+            for line in _lines(folder / ROUNDS):
+                log._sum.update(line)
+        return log
+
+    @property
+    def digest(self) -> str:
+        """Checksum of the rounds that were logged so far; see `log_digest`."""
+        return self._sum.hexdigest()
 
     def hear(self, ended: FinishedRound) -> None:
         """Log one round."""
-        for file, line in ((self._rounds, json_line(ended.record)), (self._timings, json_line(ended.timing))):
+        rounds, timings = f"{json_line(ended.record)}\n", f"{json_line(ended.timing)}\n"
+        for file, line in ((self._rounds, rounds), (self._timings, timings)):
             try:
-                file.write(line + "\n")
+                file.write(line)
                 file.flush()
             except OSError as error:
                 raise failed_write(Path(file.name), error, again="resume the run") from None
+        self._sum.update(rounds.encode())
 
     def sync(self) -> None:
         """Force the log onto the disk before something relies on it."""
@@ -55,21 +69,42 @@ class RoundLog:
 def cut_log(folder: Path, rounds: int) -> None:
     """Keep the first rounds of a log and drop what was logged after them."""
     for path in (folder / ROUNDS, folder / TIMINGS):
-        content = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        whole = sum(line.endswith(b"\n") for line in content)
-        if whole < rounds:
-            problem = f"has {whole} whole lines, but the checkpoint was taken after {rounds} rounds"
+        sizes = [len(line) for line in _lines(path, rounds)]
+        if len(sizes) < rounds:
+            problem = f"has {len(sizes)} whole lines, but the checkpoint was taken after {rounds} rounds"
             raise RunLogError(f"{path}: {problem}. Restore the file, or start a new run in another folder")
-        if len(content) > rounds:
+        if path.exists() and path.stat().st_size > sum(sizes):
             with path.open("r+b") as file:
-                file.truncate(sum(len(line) for line in content[:rounds]))
+                file.truncate(sum(sizes))
 
 
-def read_log(path: Path) -> list[RoundRecord]:
-    """All rounds of a `rounds.jsonl`; a torn last line is a round that was cut short, and is left out."""
-    lines = path.read_bytes().splitlines()
+def log_digest(folder: Path, rounds: int) -> str:
+    """Checksum of the first rounds of a folder's log."""
+    total = hashlib.sha256()
+    for line in _lines(folder / ROUNDS, rounds):
+        total.update(line)
+    return total.hexdigest()
+
+
+def _lines(path: Path, most: int | None = None) -> Iterator[bytes]:
+    """The whole lines of a file, at most so many; none if there is no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if number == most or not line.endswith(b"\n"):
+                return
+            yield line
+
+
+def read_log(path: Path, most: int | None = None) -> list[RoundRecord]:
+    """The rounds of a `rounds.jsonl`, at most so many.
+
+    A torn last line is a round that was cut short, or is being written, and is left out.
+    """
     records = []
-    for number, line in enumerate(lines, start=1):
+    lines = path.read_bytes().splitlines()
+    for number, line in enumerate(lines[:most], start=1):
         try:
             records.append(parse_record(line))
         except ValueError as error:

@@ -1,14 +1,13 @@
 """Named tensors in safetensors files, the only format in which weights are stored and exported."""
 
-__all__ = ["packed", "read_tensors"]
+__all__ = ["packed", "unpacked"]
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 
 Tensors = Mapping[str, npt.NDArray[np.generic]]
 
@@ -18,9 +17,9 @@ def packed(tensors: Tensors, facts: Mapping[str, str] | None = None) -> bytes:
     return save(dict(tensors), None if facts is None else dict(facts))
 
 
-def read_tensors(path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    """Read the tensors of a file; raises FileNotFoundError if it is missing, ValueError if it cannot be read."""
+def unpacked(content: bytes) -> dict[str, npt.NDArray[np.generic]]:
+    """The tensors of a file's content; raises a ValueError if it is damaged."""
     try:
-        return dict(load_file(path))
+        return dict(load(content))
     except SafetensorError as error:
         raise ValueError(str(error)) from None
