@@ -14,12 +14,12 @@ from fedfloor.arrays import Floats
 from fedfloor.costs.plant import arrays_of
 from fedfloor.errors import RunLogError
 from fedfloor.rounds.events import Event, Tell, silent
-from fedfloor.rounds.listeners.checkpoint import load_checkpoint
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint, signed
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.contract import Plant, PlantState, numbers_from
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_outcome, simulated_rates
-from fedfloor.runs.driving import Driven, checkpoint_of, drive, opened_folder
+from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.planned import planned_run
 from fedfloor.scenario import Scenario, resolved_toml
 from fedfloor.scheduling.policies.ddsra import Ddsra
@@ -99,11 +99,13 @@ def play(folder: Path, rounds: int = ROUNDS, *, resume: bool = False, tell: Tell
     planned = dataclasses.replace(planned, folder=folder)
     scenario_toml = resolved_toml(planned.file)
     plant: Plant = Playback(planned.scenario, recording())
-    checkpoint = checkpoint_of(planned, scenario_toml) if resume else None
-    if checkpoint is not None:
-        checkpoint.restore(plant)
-    with opened_folder(planned, scenario_toml, checkpoints=True, resume=resume, rounds=plant.index) as opened:
-        return drive(plant, planned, opened, checkpoint=checkpoint, tell=tell)
+    with claimed_folder(planned, checkpoints=True, resume=resume) as opened:
+        assert opened is not None
+        earlier = earlier_rounds(planned, scenario_toml) if resume else None
+        if earlier is not None:
+            earlier.checkpoint.restore(plant)
+        opened.begin(scenario_toml, plant.index)
+        return drive(plant, planned, opened, earlier=earlier, tell=tell)
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +226,7 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line_and_changes_nothing(
     path = tmp_path / "run" / "checkpoint" / "state.json"
     state = json.loads(path.read_text())
     change(state)
-    path.write_text(json.dumps(state))
+    path.write_bytes(signed(state))
     before = contents(tmp_path / "run")
     with pytest.raises(RunLogError) as caught:
         play(tmp_path / "run", resume=True)

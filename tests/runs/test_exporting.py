@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 import fedfloor
 from fedfloor.api import evaluate
 from fedfloor.errors import FailedRunError, ModelError, RunLogError
+from fedfloor.rounds.listeners.checkpoint import signed
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.models import build_model
 from tests.runs.small import small_run
@@ -56,14 +57,14 @@ def test_a_checkpoint_without_a_scale_is_tested_with_that_of_the_data(run: Path)
     expected, path = evaluate(run), run / "checkpoint" / "state.json"
     state = json.loads(path.read_text())
     assert len(state.pop("inputs")["mean"]) == 1
-    path.write_text(json.dumps(state))
+    path.write_bytes(signed(state))
     assert evaluate(run) == expected
 
 
 @pytest.mark.parametrize("inputs", [{"mean": [1.0]}, {"mean": [1.0], "deviation": [0.0]}, {"mean": [1.0, 2.0]}, 7])
 def test_an_edited_scale_is_named(inputs: Any, run: Path) -> None:
     path = run / "checkpoint" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "inputs": inputs}))
+    path.write_bytes(signed({**json.loads(path.read_text()), "inputs": inputs}))
     with pytest.raises(RunLogError, match="does not fit the scenario"):
         evaluate(run)
 

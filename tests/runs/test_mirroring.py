@@ -86,7 +86,7 @@ def test_a_log_that_somebody_removed_is_noticed(tmp_path: Path) -> None:
         ("checkpoint/state.json", b'{"round": 2, "wei', r"state.json: is damaged: "),
         (
             "checkpoint/state.json",
-            b'{"version": 2}',
+            b'{"version": 1}',
             r"damaged: weights and round do not match: got None and None",
         ),
         ("checkpoint/state.json", b"[3]", r"state.json: is damaged: "),

@@ -18,6 +18,7 @@ import pytest
 import fedfloor
 from fedfloor.api import what_is_left
 from fedfloor.errors import RunLogError
+from fedfloor.rounds.listeners.checkpoint import signed
 from tests.conftest import Table
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
@@ -131,7 +132,7 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
     weights.write_bytes(content)
     (tmp_path / "run" / "rounds.jsonl").write_text("")
     with pytest.raises(
-        RunLogError, match=r"rounds\.jsonl: has 0 whole lines, but the checkpoint was taken after 2 rounds"
+        RunLogError, match=r"state\.json: was taken after 2 rounds, but rounds\.jsonl has 0 whole lines"
     ):
         small_run(tmp_path / "run", resume=True)
 
@@ -151,7 +152,7 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
         ),
         ("round", 1, "is damaged: weights and round do not match: got weights-000002.safetensors and 1"),
         ("clock_s", -1.0, "is damaged: clock_s: must be a number >= 0, got -1.0"),
-        ("version", 7, "version must be 1, got 7"),
+        ("version", 7, "version must be 2, got 7"),
         ("figures", {"sigma": [1.0]}, "does not fit the scenario: sigma must be 18 numbers >= 0"),
         ("figures", [], "does not fit the scenario: figures must be a table or null"),
         ("gradient_square", "x", "does not fit the scenario: gradient_square must be a number or null"),
@@ -164,7 +165,7 @@ def test_an_edited_checkpoint_is_not_resumed_and_its_folder_stays_as_it_is(
 ) -> None:
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "checkpoint" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    path.write_bytes(signed({**json.loads(path.read_text()), key: value}))
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
     with pytest.raises(RunLogError, match=rf"run/checkpoint/state\.json: {expected}"):
         small_run(tmp_path / "run", resume=True)

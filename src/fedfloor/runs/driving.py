@@ -58,33 +58,35 @@ def earlier_rounds(planned: PlannedRun, scenario_toml: str, *, data: str = "") -
     checkpoint = load_checkpoint(folder)
     if checkpoint is None:
         return None
+    if checkpoint.origin.run not in ("", fingerprint_of(scenario_toml)):
+        raise _foreign(checkpoint, "is the checkpoint of another run: it was taken with another scenario or policy")
     refuse_fewer(folder, checkpoint.round, planned.scenario.rounds)
     if checkpoint.origin.data != data:
         problem = f"{folder}: was trained on data that differ from what '{planned.scenario.data.name}' gives now"
         raise DataError(f"{problem}. Restore the data, or start a new run in another folder")
     records = read_records(folder, checkpoint.round)
     check_records(records, planned.scenario, folder)
-    problem = _foreign(checkpoint, records, folder, planned, fingerprint_of(scenario_toml))
+    problem = _misfit(checkpoint, records, folder, str(planned.policy))
     if problem:
-        advice = "Restore the files of one run, or start a new run in another folder"
-        raise RunLogError(f"{checkpoint.path / STATE}: {problem}. {advice}")
+        raise _foreign(checkpoint, problem)
     return Earlier(checkpoint, tuple(records))
 
 
-def _foreign(
-    checkpoint: Checkpoint, records: Sequence[RoundRecord], folder: Path, planned: PlannedRun, run: str
-) -> str:
-    """Why a checkpoint is not one of this run; empty if it is. Old checkpoints have no fingerprints to compare."""
-    origin, done = checkpoint.origin, checkpoint.round
-    if origin.run not in ("", run):
-        return "is the checkpoint of another run: it was taken with another scenario or policy"
+def _foreign(checkpoint: Checkpoint, problem: str) -> RunLogError:
+    advice = "Restore the files of one run, or start a new run in another folder"
+    return RunLogError(f"{checkpoint.path / STATE}: {problem}. {advice}")
+
+
+def _misfit(checkpoint: Checkpoint, records: Sequence[RoundRecord], folder: Path, policy: str) -> str:
+    """Why a log is not the one that a checkpoint was taken with; empty if it is. Old checkpoints have no checksum."""
+    done, log = checkpoint.round, checkpoint.origin.log
     if len(records) < done:
         return f"was taken after {done} rounds, but {ROUNDS} has {len(records)} whole lines"
-    if any(record.policy != str(planned.policy) for record in records):
-        return f"does not fit {ROUNDS}, which another policy than '{planned.policy}' has written"
+    if any(record.policy != policy for record in records):
+        return f"does not fit {ROUNDS}, which another policy than '{policy}' has written"
     if records and records[-1].clock != checkpoint.clock:
         return f"clock_s: must be {records[-1].clock:g}, as in {ROUNDS}, got {checkpoint.clock:g}"
-    if origin.log not in ("", log_digest(folder, done)):
+    if log not in ("", log_digest(folder, done)):
         return f"does not fit {ROUNDS}, which has changed since the checkpoint was taken"
     return ""
 
