@@ -1,0 +1,245 @@
+"""What goes wrong around a run folder: a second process, damage, files of another run, a disk without room."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fedfloor
+from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.files import lock, write_whole
+from fedfloor.rounds.listeners.checkpoint import Origin, load_checkpoint, save_checkpoint, signed
+from fedfloor.rounds.plants.contract import PlantState
+from fedfloor.runs.mirror import write_changes
+from tests.runs.small import assert_equal_runs, small_run
+
+UNIFORM = "participation.rates=uniform"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    small_run(folder, UNIFORM, rounds=2)
+    return folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with little room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("making a small file system needs root")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+# Two processes
+
+
+@pytest.mark.parametrize("state", [None, b"half a sta"], ids=["whole", "being written"])
+def test_a_folder_is_locked_before_anything_in_it_is_read(run: Path, state: bytes | None) -> None:
+    if state is not None:
+        (run / "checkpoint" / "state.json").write_bytes(state)
+    before, handle = contents(run), lock(run)
+    assert handle is not None
+    with pytest.raises(RunLogError, match="another process is writing it"):
+        small_run(run, UNIFORM, resume=True)
+    os.close(handle)
+    assert contents(run) == before
+
+
+def test_a_comparison_leaves_a_run_alone_that_another_process_writes(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "all" / "quick-random-7"
+    folder.parent.mkdir()
+    run.rename(folder)
+    before, handle = contents(folder), lock(folder)
+    assert handle is not None
+    overrides = ["rounds=6", "training.batch_fraction=0.05", "training.evaluate_every=2", UNIFORM]
+    overrides += ["training.checkpoint_every=2", "participation.estimate_every=3", "participation.estimate_samples=8"]
+    done = fedfloor.compare("quick", ["random"], seeds=1, overrides=overrides, out=tmp_path / "all", workers=1)
+    os.close(handle)
+    assert "another process is writing it" in str(done.failed["quick-random-7"])
+    assert {path: content for path, content in contents(folder).items() if path in before} == before
+
+
+def test_a_reader_never_sees_a_checkpoint_that_is_being_replaced(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def write() -> None:
+        for index in range(1, 300):
+            save_checkpoint(tmp_path, PlantState(index, {"queue": [0.0] * index}, {}), clock=0.0, origin=Origin())
+        done.set()
+
+    save_checkpoint(tmp_path, PlantState(0, {}, {}), clock=0.0, origin=Origin())
+    writer, reads = threading.Thread(target=write), 0
+    writer.start()
+    while not done.is_set():
+        checkpoint = load_checkpoint(tmp_path)
+        assert checkpoint is not None
+        assert len(checkpoint.state.values.get("queue", [])) == checkpoint.round  # type: ignore[arg-type]
+        reads += 1
+    writer.join()
+    assert reads > 10
+
+
+# Damage
+
+
+@pytest.mark.parametrize("name", ["checkpoint/weights-000002.safetensors", "checkpoint/state.json", "rounds.jsonl"])
+def test_a_flipped_bit_is_noticed_before_anything_is_trained(run: Path, name: str) -> None:
+    content = (run / name).read_bytes()
+    for place in range(7, len(content), len(content) // 9):
+        if content[place : place + 1].isspace():  # between two values of JSON it changes nothing
+            continue
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        (run / name).write_bytes(damaged)
+        before = contents(run)
+        with pytest.raises(RunLogError, match=r"state\.json|safetensors|rounds\.jsonl"):
+            small_run(run, UNIFORM, resume=True)
+        assert contents(run) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("seed=8", "random"), "is the checkpoint of another run"),
+        (("seed=7", "round_robin"), "is the checkpoint of another run"),
+        (("training.learning_rate=0.02", "random"), "is the checkpoint of another run"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_not_continued_from(
+    change: tuple[str, str], expected: str, run: Path, tmp_path: Path
+) -> None:
+    override, policy = change
+    small_run(tmp_path / "other", UNIFORM, override, policy=policy, rounds=2)
+    shutil.rmtree(run / "checkpoint")
+    shutil.copytree(tmp_path / "other" / "checkpoint", run / "checkpoint")
+    with pytest.raises(RunLogError, match=expected):
+        small_run(run, UNIFORM, resume=True)
+
+
+def unsigned(run: Path) -> None:
+    """Make a checkpoint what it was before there were checksums."""
+    path = run / "checkpoint" / "state.json"
+    new = ("run", "log_sha256", "weights_sha256", "sha256")
+    state = {key: value for key, value in json.loads(path.read_text()).items() if key not in new}
+    path.write_text(json.dumps({**state, "version": 1}))
+
+
+def test_a_checkpoint_without_checksums_is_still_continued_from(run: Path, tmp_path: Path) -> None:
+    unsigned(run)
+    small_run(run, UNIFORM, rounds=3, resume=True)
+    small_run(tmp_path / "whole", UNIFORM, rounds=3)
+    assert_equal_runs(run, tmp_path / "whole")
+
+
+def test_without_checksums_the_log_must_still_be_that_of_the_checkpoint(run: Path) -> None:
+    unsigned(run)
+    lines = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    lines[1]["clock_s"] *= 2.0
+    (run / "rounds.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(RunLogError, match=r"state\.json: clock_s: must be .*, as in rounds\.jsonl, got"):
+        small_run(run, UNIFORM, resume=True)
+    for line in lines:
+        line["policy"] = "round_robin"
+    (run / "rounds.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(RunLogError, match=r"which another policy than 'random' has written"):
+        small_run(run, UNIFORM, resume=True)
+
+
+def test_a_signature_names_what_it_signs() -> None:
+    state = json.loads(signed({"version": 2, "queue": [0.1, 1e300], "sha256": "old"}))
+    assert list(state) == ["version", "queue", "sha256"]
+    assert signed(state) == signed({"version": 2, "queue": [0.1, 1e300]})
+
+
+def test_a_process_that_trains_cannot_write_outside_of_its_folder(tmp_path: Path) -> None:
+    for name in ("../elsewhere", "/tmp/elsewhere", "checkpoint/../../elsewhere", "checkpoint/weights-1.safetensors"):
+        with pytest.raises(FailedRunError, match="which is no file of a run"):
+            write_changes(tmp_path / "run", ((name, 0, b"content"),))
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+# Files
+
+
+def test_only_the_user_can_read_a_run(finished: Path) -> None:
+    for folder in (finished, finished / "checkpoint"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "state.json").symlink_to(tmp_path / "precious")
+    write_whole(tmp_path / "state.json", b"{}")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert not (tmp_path / "state.json").is_symlink()
+
+
+# Disks without room
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Fill a disk but for some bytes."""
+    room = os.statvfs(disk)
+    (disk / "filler").write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - leave)))
+    return disk / "filler"
+
+
+@pytest.mark.parametrize("leave", [0, 4096, 8192, 16384, 32768])
+def test_a_disk_that_is_full_at_the_start_leaves_nothing_in_the_way(leave: int, small_disk: Path) -> None:
+    filler = fill(small_disk, leave)
+    with pytest.raises(FailedRunError, match=r"No space left on device\. Make room"):
+        fedfloor.simulate("quick", "random", rounds=50, out=small_disk / "run")
+    if (small_disk / "run").exists():  # some rounds were logged
+        assert fedfloor.read(small_disk / "run")["round"]
+        return
+    filler.unlink()
+    fedfloor.simulate("quick", "random", rounds=2, out=small_disk / "run")
+
+
+@pytest.mark.parametrize("leave", [0, 8192, 16384])
+def test_a_training_run_on_a_full_disk_is_repeated_or_resumed_once_there_is_room(leave: int, small_disk: Path) -> None:
+    filler = fill(small_disk, leave)
+    with pytest.raises(FailedRunError, match=r"No space left on device\. Make room"):
+        small_run(small_disk / "run", UNIFORM, "model.name=mlp", rounds=6)
+    filler.unlink()
+    subprocess.run(["mount", "-o", "remount,size=32m", small_disk], check=True)
+    resume = (small_disk / "run").exists()
+    done = small_run(small_disk / "run", UNIFORM, "model.name=mlp", rounds=2, resume=resume)
+    assert len(done.records) == 2
+
+
+@pytest.mark.parametrize("names", [["checkpoint"], ["rounds.jsonl"], ["rounds.jsonl", "timings.jsonl", "holding.json"]])
+def test_a_run_that_never_began_does_not_bar_its_folder(names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        path = tmp_path / "run" / name
+        path.parent.mkdir(exist_ok=True)
+        path.mkdir() if "." not in name else path.write_text("")
+    assert len(fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run").records) == 1
+
+
+@pytest.mark.parametrize("name", ["scenario.toml", "holding.json", "notes.txt"])
+def test_a_file_of_the_users_bars_a_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(RunLogError, match="is not empty"):
+        fedfloor.simulate("quick", "random", rounds=1, out=tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
