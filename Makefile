@@ -10,7 +10,8 @@ export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-peers lint types format wheel clean
+MINUTES ?= 20
+.PHONY: help demo test test-all soak bench bench-peers lint types format wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -60,6 +61,9 @@ types: $(VENV)/.dev ## mypy --strict
 format: $(VENV)/.dev ## rewrite the code in our format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+soak: $(VENV)/.dev $(VENV)/.compiled ## random faults for MINUTES=20 (needs root for small disks)
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: $(VENV)/.dev ## measure the solvers and training: one table of ratios
 	@$(BIN)/python -m benchmarks.bench

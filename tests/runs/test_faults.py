@@ -39,7 +39,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own with little room."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", disk]
+    mount: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", disk]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("making a small file system needs root")
     yield disk
