@@ -19,7 +19,8 @@ from pathlib import Path
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, ScenarioError
 from fedfloor.files import ELSEWHERE, lock, make_private, refused_write
 from fedfloor.rounds.events import Event
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round, load_checkpoint
+from fedfloor.rounds.listeners.log import log_digest
 from fedfloor.runs.folder import (
     BOUNDS,
     SCENARIO,
@@ -139,8 +140,16 @@ def _folder(run: PlannedRun) -> Path:
 
 
 def _is_finished(run: PlannedRun) -> bool:
-    rounds = checkpoint_round(_folder(run))
-    return rounds is not None and rounds >= run.scenario.rounds and (_folder(run) / BOUNDS).exists()
+    """Whether nothing is left to do; a damaged run is not finished, so that it is tried and the damage is told."""
+    folder = _folder(run)
+    rounds = checkpoint_round(folder)
+    if rounds is None or rounds < run.scenario.rounds or not (folder / BOUNDS).exists():
+        return False
+    try:
+        checkpoint = load_checkpoint(folder)
+    except RunLogError:
+        return False
+    return checkpoint is not None and checkpoint.origin.log in ("", log_digest(folder, checkpoint.round))
 
 
 def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, watch: Watch) -> dict[str, BaseException]:
@@ -172,7 +181,6 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
                     watch.on_round(run, run.scenario.rounds)
                     continue
                 kept = kept_of(_folder(run))
-                (_folder(run) / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
                 crew.start(number, _train_elsewhere, run, kept, data_dir)
             except FedfloorError as error:  # it is damaged, or cannot be sent to another process
                 _release(run, handle)

@@ -62,6 +62,8 @@ def write_changes(folder: Path, changes: Changes) -> bool:
         make_private(folder)
         make_private(folder / CHECKPOINT)
         relied_on = any(name == _STATE for name, _, _ in changes)
+        if any(name in _LOGS for name, _, _ in changes):
+            (folder / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
         for name, offset, content in changes:
             if name not in _NAMES and not is_weights(name.removeprefix(f"{CHECKPOINT}/")):
                 raise FailedRunError(f"{folder}: the process that trains it sent '{name}', which is no file of a run")
