@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, ScenarioError
+from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError
 from fedfloor.files import ELSEWHERE, lock, make_private, refused_write
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round, load_checkpoint
