@@ -203,7 +203,11 @@ def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str
     """
     from fedfloor.runs.folder import read_records
 
-    return columns_of(read_records(Path(run)) if isinstance(run, str | Path) else run.records, per)
+    if isinstance(run, str | Path):
+        return columns_of(read_records(Path(run)), per)
+    if not hasattr(run, "records"):
+        raise RunLogError(f"read: must be given a run or its folder, got a {type(run).__name__}")
+    return columns_of(run.records, per)
 
 
 # Comparisons and reports

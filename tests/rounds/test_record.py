@@ -328,3 +328,15 @@ def test_weather_is_no_column(simulated: Any) -> None:
 def test_an_unknown_grain_is_refused() -> None:
     with pytest.raises(RunLogError, match="per must be one of round, gateway, device, got 'floor'"):
         columns_of([], per="floor")  # type: ignore[arg-type]
+
+
+def test_what_only_some_rounds_measure_is_a_column_with_gaps(simulated: Any, trained: Any) -> None:
+    for records in ([*simulated.records, *trained.records], [*trained.records, *simulated.records]):
+        columns = columns_of(records, "gateway")
+        assert {len(column) for column in columns.values()} == {sum(len(record.gateways) for record in records)}
+        assert sum(bound is None for bound in columns["divergence_bound"]) == 6 * len(simulated.records)
+
+
+def test_reading_what_is_no_run_is_refused() -> None:
+    with pytest.raises(RunLogError, match="read: must be given a run or its folder, got a int"):
+        fedfloor.read(7)  # type: ignore[arg-type]

@@ -417,13 +417,16 @@ def misplaced(record: RoundRecord, index: int, before: float, scenario: Scenario
 
 
 def columns_of(records: Iterable[RoundRecord], per: Grain = "round") -> dict[str, list[Any]]:
-    """Records as columns of equal length: one row per round, per round and gateway, or per device as well."""
+    """Records as columns of equal length: one row per round, per round and gateway, or per device as well.
+
+    What a row does not have is None.
+    """
     if per not in get_args(Grain):
         raise RunLogError(f"read: per must be one of {', '.join(get_args(Grain))}, got '{per}'")
     make_rows = {"round": _round_rows, "gateway": _gateway_rows, "device": _device_rows}[per]
     rows = [row for record in records for row in make_rows(record)]
-    keys = list(rows[0]) if rows else []
-    return {key: [row[key] for row in rows] for key in keys}
+    keys = dict.fromkeys(key for row in rows for key in row)  # a log may begin without what it measures later
+    return {key: [row.get(key) for row in rows] for key in keys}
 
 
 def _round_rows(record: RoundRecord) -> Iterator[dict[str, object]]:
