@@ -185,7 +185,8 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
         clock, texts = values["clock_s"], {key: values.get(key, "") for key in ("data", "run", "log_sha256")}
         if not isinstance(clock, int | float) or not clock >= 0.0:
             raise ValueError(f"clock_s: must be a number >= 0, got {clock}")
-    except (ValueError, KeyError) as error:
+        seconds = float(clock)
+    except (ValueError, KeyError, OverflowError) as error:
         raise _damaged(path, error) from None
     weights = _bytes(path.parent / name)
     if weights is None:
@@ -199,7 +200,7 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
         raise _damaged(path.parent / name, error) from None
     rest = {key: value for key, value in values.items() if key not in _HEADER}
     origin = Origin(data=str(texts["data"]), run=str(texts["run"]), log=str(texts["log_sha256"]))
-    return Checkpoint(PlantState(index, rest, tensors), float(clock), origin, path.parent)
+    return Checkpoint(PlantState(index, rest, tensors), seconds, origin, path.parent)
 
 
 def named_weights(state: bytes) -> tuple[int, str]:
