@@ -248,5 +248,5 @@ def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_comm
     anew = fedfloor_command(*arguments, "--out", "other")
     first, second = anew.stderr.splitlines()
     assert first == "no checkpoint in other: starting from the beginning"
-    assert re.fullmatch(r"random: round 2 of 2, accuracy \S+%, training loss \S+, clock \S+ s", second)
+    assert re.fullmatch(r"random: 2 of 2 rounds done, accuracy \S+%, training loss \S+, clock \S+ s", second)
     assert fedfloor_command(*arguments, "--out", "run", "--quiet").stderr == ""
