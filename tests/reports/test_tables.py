@@ -82,8 +82,8 @@ def test_the_headline_has_a_row_per_series() -> None:
     assert (first["policy"], first["seeds"], first["rounds"]) == ("random", "1, 2", "10")
     assert first["final accuracy"].startswith("31.5 ± 6.4 %")
     assert (first["completed"], first["failures"]) == ("66.7 % of 60", "energy 20")
-    assert (first["mean round time [s]"], first["simulated time"]) == ("10", "100 s")
-    assert (first["worst shortfall"], first["energy per round [J]"]) == ("0.5", "15")
+    assert (first["mean delay [s]"], first["simulated time"]) == ("10", "100 s")
+    assert (first["worst shortfall"], first["energy a round [J]"]) == ("0.5", "15")
     assert (second["rounds"], second["final accuracy"]) == ("still running: 3 of 10", "no training")
     assert "still running" in table.note
     assert "still running" not in headline(gathered(made_up("random", rounds=3, of=10, bounds=()))).note
@@ -100,12 +100,12 @@ def test_series_are_held_against_the_first_or_the_one_named() -> None:
     table = against(gathered(*runs))
     assert table is not None
     row = cells(table)
-    assert table.title == "differences from random"
+    assert table.title == "against random"
     assert table.note.startswith("Every row is that policy minus random: same seeds")
-    assert (row["mean round time"], row["final accuracy [points]"]) == ("-20.0 % [-20.0, -20.0]", "")
+    assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 % [-20.0, -20.0]", "")
     other = against(gathered(*runs), "delay_driven")
     assert other is not None
-    assert cells(other)["mean round time"] == "+25.0 % [+25.0, +25.0]"
+    assert cells(other)["mean delay"] == "+25.0 % [+25.0, +25.0]"
     with pytest.raises(FedfloorError, match=r"reference 'randm': no such series. Did you mean 'random'"):
         against(gathered(*runs), "randm")
 
@@ -113,7 +113,7 @@ def test_series_are_held_against_the_first_or_the_one_named() -> None:
 def test_the_order_of_folders_does_not_choose_the_reference() -> None:
     table = against(gathered(made_up("delay_driven"), made_up("ddsra:v=1,solver=exact"), made_up("random")))
     assert table is not None
-    assert table.title == "differences from ddsra:v=1,solver=exact"
+    assert table.title == "against ddsra:v=1,solver=exact"
     assert [row[0] for row in table.rows] == ["delay_driven", "random"]
 
 
@@ -128,7 +128,7 @@ def test_one_seed_gives_the_difference_and_says_so() -> None:
 def test_series_without_a_shared_seed_say_so() -> None:
     table = against(gathered(made_up("random", 1), made_up("round_robin", 2)))
     assert table is not None
-    assert (cells(table)["seeds"], cells(table)["mean round time"]) == ("none shared", "")
+    assert (cells(table)["seeds"], cells(table)["mean delay"]) == ("none shared", "")
 
 
 def test_the_whole_time_is_compared_once_both_have_ended() -> None:
@@ -139,7 +139,7 @@ def test_the_whole_time_is_compared_once_both_have_ended() -> None:
     early = made_up("round_robin", rounds=5, of=10, bounds=(Bound("Theorem 3", "w", None, None),))
     table = against(gathered(first, early))
     assert table is not None
-    assert (cells(table)["simulated time, whole run"], cells(table)["mean round time"]) == ("-50.0 %", "+0.0 %")
+    assert (cells(table)["simulated time, whole run"], cells(table)["mean delay"]) == ("-50.0 %", "+0.0 %")
 
 
 def test_an_endless_round_is_not_compared() -> None:
@@ -147,8 +147,8 @@ def test_an_endless_round_is_not_compared() -> None:
     endless = made_up("round_robin", delay=math.inf)
     table = against(gathered(run, endless))
     assert table is not None
-    assert cells(table)["mean round time"] == "unknown"
-    assert cells(headline(gathered(endless)))["mean round time [s]"] == "endless"
+    assert cells(table)["mean delay"] == "unknown"
+    assert cells(headline(gathered(endless)))["mean delay [s]"] == "endless"
 
 
 def test_what_the_exact_solver_gains_is_a_sentence() -> None:
@@ -181,7 +181,7 @@ def test_tables_come_in_the_order_of_the_page() -> None:
     assert titles == [
         "paper-cifar10: policies side by side",
         "the paper's claims",
-        "differences from ddsra:v=1,solver=exact",
+        "against ddsra:v=1,solver=exact",
         "what the exact solver gains",
         "theory",
     ]

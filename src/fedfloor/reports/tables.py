@@ -48,8 +48,8 @@ def headline(collection: Collection) -> Table:
         notes.append("A series that is still running is shown as far as it has come.")
     notes.append("Completed is of the floors that were selected; the worst shortfall is the largest of any floor.")
     columns = (
-        "policy", "seeds", "rounds", "final accuracy", "mean round time [s]", "simulated time", "completed", "failures",
-        "worst shortfall", "energy per round [J]",
+        "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", "simulated time", "completed", "failures",
+        "worst shortfall", "energy a round [J]",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
@@ -122,7 +122,7 @@ def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
 _AGAINST = (
     _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
     _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
-    _Difference("mean round time", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
+    _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
     _Difference("simulated time, whole run", " %", 1, _whole_time, whole=True),
     _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
 )
@@ -162,7 +162,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
     columns = ("policy", "seeds", "rounds", *(entry.name for entry in _AGAINST))
-    return Table(f"differences from {base.label}", columns, tuple(rows), " ".join(notes))
+    return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
 
 
 def _difference(difference: _Difference, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
@@ -200,7 +200,7 @@ def solver_gain(collection: Collection) -> Table | None:
     if not rows:
         return None
     columns = (
-        "policy", "seeds", "rounds", "mean round time [s], exact", "paper", "change", "floors per round, exact",
+        "policy", "seeds", "rounds", "delay [s], exact", "paper", "change", "floors a round, exact",
         "paper", "change", "worst shortfall, change",
     )  # fmt: skip
     note = f"{' '.join(sentences)} Floors per round are those whose model was averaged; [paired 95 % t-interval]."

@@ -60,10 +60,10 @@ def _print_summaries(
     causes = sorted({cause for summary in summaries for cause in summary.failures})
     solve_times = map(_solve_time, runs)
     rows: dict[str, Sequence[str]] = {
-        "mean round time [s]": [f"{summary.mean_delay:#.4g}" for summary in summaries],
+        "mean delay [s]": [f"{summary.mean_delay:#.4g}" for summary in summaries],
         "95th percentile [s]": [f"{summary.p95_delay:#.4g}" for summary in summaries],
         "simulated time [s]": [f"{summary.clock:.5g}" for summary in summaries],
-        "energy per round [J]": [f"{summary.mean_energy:#.4g}" for summary in summaries],
+        "energy a round [J]": [f"{summary.mean_energy:#.4g}" for summary in summaries],
         "completed": [str(summary.completed) for summary in summaries],
         **{f"failed: {cause}": [str(summary.failures.get(cause, 0)) for summary in summaries] for cause in causes},
         "worst shortfall": [f"{summary.shortfall:.3f}" for summary in summaries],
