@@ -27,6 +27,7 @@ __all__ = [
     "StoppedRunError",
     "TraceError",
     "advice_for",
+    "shown",
 ]
 
 import difflib
@@ -78,6 +79,12 @@ class MissingExtraError(FedfloorError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the extra '{extra}'. Install it with: pip install 'fedfloor[{extra}]'")
+
+
+def shown(value: object, most: int = 80) -> str:
+    """A value as messages quote it: shortened, and with control characters escaped, as in Python."""
+    text = repr(value[: most + 1] if isinstance(value, str) else value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def advice_for(unknown: str, names: Iterable[str]) -> str:

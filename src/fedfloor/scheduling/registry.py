@@ -90,8 +90,6 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
         raise PolicyError(f"policy '{spec}': {error}") from None
     except (Exception, SystemExit) as error:  # the user's class may raise anything
         raise PolicyError(f"policy '{spec}': creating it failed: {where_raised(error)}") from error
-    if not callable(getattr(policy, "schedule", None)):
-        raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
     return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy)), policy
 
 
@@ -173,6 +171,9 @@ def _load(name: str) -> type[Any]:
     if not isinstance(policy_class, type):
         problem = f"is a {type(policy_class).__name__}, not a class"
         raise PolicyError(f"policy '{name}': {problem}. Name a class with schedule(state)")
+    if not callable(getattr(policy_class, "schedule", None)):  # before any object of it is made
+        problem = f"{policy_class.__name__} has no method schedule(state)"
+        raise PolicyError(f"policy '{name}': {problem}. See docs/policies.md")
     return policy_class
 
 
