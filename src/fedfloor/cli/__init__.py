@@ -30,7 +30,6 @@ def _run() -> None:
     import click
 
     command = typer.main.get_command(app)
-    sys.path.insert(0, "")  # a policy or model of the user's in this folder
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
