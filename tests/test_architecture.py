@@ -42,7 +42,7 @@ ORDER = {
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
-    "cli/show": "terminal scenarios datasets plans tradeoffs watching runs reports comparisons",
+    "cli/show": "characters terminal scenarios datasets plans tradeoffs watching runs reports comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")

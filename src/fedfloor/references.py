@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedfloor.errors import FedfloorError, advice_for
+from fedfloor.errors import FedfloorError, advice_for, shown
 
 
 def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any:
@@ -20,19 +20,18 @@ def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any
     """
     module_name, _, name = reference.partition(":")
     if not module_name or not name or module_name.startswith("."):
-        raise kind(f"{label}: must be package.module:name, got '{reference}'")
+        raise kind(f"{label}: must be package.module:name, got {shown(reference)}")
     try:
         _search_working_folder(module_name.partition(".")[0])
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise kind(
-            f"{label}: cannot import '{module_name}': {error}. Check that it is in the working folder or on PYTHONPATH"
-        ) from None
+        advice = "Check that it is in the working folder or on PYTHONPATH"
+        raise kind(f"{label}: cannot import {shown(module_name)}: {error!s:.300}. {advice}") from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        raise kind(f"{label}: importing '{module_name}' failed: {where_raised(error)}") from error
+        raise kind(f"{label}: importing {shown(module_name)} failed: {where_raised(error)}") from error
     if not hasattr(module, name):
         advice = advice_for(name, [key for key in vars(module) if not key.startswith("_")])
-        raise kind(f"{label}: '{module_name}' has no '{name}'. {advice}")
+        raise kind(f"{label}: {shown(module_name)} has no {shown(name)}. {advice}")
     return getattr(module, name)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from fedfloor.errors import PolicyError, ScenarioError
+from fedfloor.errors import PolicyError, ScenarioError, shown
 from fedfloor.runs.folder import refuse_filled, refuse_other_runs
 from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.trust import refuse_code
@@ -112,7 +112,8 @@ def planned_run(
     spec, scheduler = make_policy(PolicySpec.of(resolved.policy) if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if needs_training(scheduler) and not training:
-        raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another policy")
+        problem = "needs training, which a simulation does not do"
+        raise PolicyError(f"policy {shown(str(spec))}: {problem}. Choose another policy")
     return PlannedRun(file, resolved.model_copy(update={"policy": file.policy}), spec, scheduler)
 
 
@@ -135,7 +136,7 @@ def with_folders(
     folders = [out] if out is not None and len(runs) == 1 and not nested else [base / name for name in names]
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
-            raise PolicyError(f"policy '{runs[index].policy}': is given twice. Leave one out")
+            raise PolicyError(f"policy {shown(str(runs[index].policy))}: is given twice. Leave one out")
         if not resume:
             refuse_filled(folder)
         elif not nested:
