@@ -60,7 +60,7 @@ def test_the_split_and_the_network_in_the_docs_run(tmp_path: Path) -> None:
     command += ["--set", "participation.rates=uniform", "--set", "training.batch_fraction=0.02"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-    export = [sys.executable, "-m", "fedfloor", "evaluate", "run", "--export", "model.safetensors"]
+    export = [sys.executable, "-m", "fedfloor", "evaluate", "run", "--own", "--export", "model.safetensors"]
     subprocess.run(export, capture_output=True, cwd=tmp_path, check=True)
     blocks = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").split("```python\n")[1:]
     (code,) = [block.split("```")[0] for block in blocks if block.startswith("import fedfloor, torch")]

@@ -35,14 +35,14 @@ ORDER = {
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options folder profile planned replay bounds driving simulate train export evaluate plan tradeoff mirror "
-    "compare",
+    "runs": "options trust folder profile planned replay bounds driving simulate train export evaluate plan tradeoff "
+    "mirror compare",
     "reports": "saving palette policies variants beside reading arrays statistics cells results export measures claims "
     "reaching tables sections drawing figures registry pictures markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
-    "cli/show": "terminal scenarios datasets plans tradeoffs watching runs reports comparisons",
+    "cli/show": "characters terminal scenarios datasets plans tradeoffs watching runs reports comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")

@@ -1,6 +1,7 @@
 """Every public function: same names, same defaults, same errors as the command line, which calls nothing else.
 
-Unlike a command, a function writes a run folder only if `out` names one.
+Unlike a command, a function writes a run folder only if `out` names one. `own=True` stands for `--own`: it runs the
+code that a scenario file or a run folder names. Code that the arguments themselves name needs no such word.
 
 Libraries that take long to load are imported by the functions that need them.
 """
@@ -74,6 +75,7 @@ def simulate(
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    own: bool = False,
     out: str | Path | None = None,
     on_round: Callable[[RoundRecord], None] = lambda _: None,
 ) -> Run:
@@ -88,7 +90,7 @@ def simulate(
     >>> fedfloor.read(run)["round"]
     [0, 1, 2, 3]
     """
-    planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides)
+    planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, own=own)
     return simulate_planned(_in_folder(planned, out), on_round=on_round)
 
 
@@ -99,6 +101,7 @@ def run(
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    own: bool = False,
     out: str | Path | None = None,
     on_event: Tell = silent,
     **options: Unpack[RunArguments],
@@ -119,7 +122,7 @@ def run(
     chosen = RunOptions(**options)  # type: ignore[arg-type]  # it checks and converts them
     if chosen.resume and out is None:
         raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
-    planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, training=True)
+    planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, own=own, training=True)
     return run_planned(_in_folder(planned, out), chosen, on_event=on_event)
 
 
@@ -130,13 +133,17 @@ def plan_runs(
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    own: bool = False,
     out: Path | None = None,
     training: bool = False,
     resume: bool = False,
 ) -> list[PlannedRun]:
     """Runs of several policies, with their folders, checked before the first one starts."""
     chosen: list[str | None] = [*names_from(policies)] or [None]
-    runs = [planned_run(scenario, name, rounds, seed=seed, overrides=overrides, training=training) for name in chosen]
+    runs = [
+        planned_run(scenario, name, rounds, seed=seed, overrides=overrides, own=own, training=training)
+        for name in chosen
+    ]
     return with_folders(runs, out, resume=resume)
 
 
@@ -166,13 +173,19 @@ def _in_folder(planned: PlannedRun, out: str | Path | None) -> PlannedRun:
     return planned if out is None else replace(planned, folder=Path(out))
 
 
-def evaluate(run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None) -> "Evaluation":
-    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there."""
+def evaluate(
+    run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None, own: bool = False
+) -> "Evaluation":
+    """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there.
+
+    If the model or the data is your own, the run folder names the code that makes it, `package.module:callable`; say
+    with `own=True` that you trust that code.
+    """
     try:
         from fedfloor.runs.evaluate import evaluate_run
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    return evaluate_run(Path(run), data_dir=_path(data_dir), export=_path(export))
+    return evaluate_run(Path(run), data_dir=_path(data_dir), export=_path(export), own=own)
 
 
 def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
@@ -231,6 +244,7 @@ def compare(
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    own: bool = False,
     out: str | Path | None = None,
     watch: "Watch | None" = None,
     **options: Unpack[CompareArguments],
@@ -253,7 +267,7 @@ def compare(
     """
     chosen = CompareOptions(seeds=seeds, **options)  # type: ignore[arg-type]  # it checks and converts them
     return compare_with(
-        scenario, policies, rounds, seed=seed, overrides=overrides, out=_path(out), options=chosen, watch=watch
+        scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=_path(out), options=chosen, watch=watch
     )
 
 
@@ -264,6 +278,7 @@ def compare_with(
     *,
     seed: int | None,
     overrides: Sequence[str],
+    own: bool,
     out: Path | None,
     options: CompareOptions,
     watch: "Watch | None" = None,
@@ -271,7 +286,9 @@ def compare_with(
     """Compare with options that have been checked already; see `compare`."""
     from fedfloor.runs.compare import Watch, compare_planned, comparison_folder, locked, planned_comparison
 
-    runs = planned_comparison(scenario, policies, rounds, seed=seed, overrides=overrides, out=out, options=options)
+    runs = planned_comparison(
+        scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=out, options=options
+    )
     _need_extras()
     watching, folder = watch or Watch(), comparison_folder(runs[0].scenario.name, out)
     folders = tuple(run.folder for run in runs if run.folder is not None)
@@ -359,10 +376,12 @@ def plan(
     *,
     solver: str | None = None,
     round: int | None = None,  # noqa: A002
+    own: bool = False,
 ) -> "PlanAnswer":
     """Decide one round: of a snapshot (a file or its data), or of a run folder with `round`.
 
-    Returns the answer that `fedfloor plan --format json` prints.
+    Returns the answer that `fedfloor plan --format json` prints. If a run's policy is your own, its folder names the
+    code, `package.module:Class`; say with `own=True` that you trust that code, or name a policy.
 
     Examples
     --------
@@ -372,7 +391,7 @@ def plan(
     >>> fedfloor.plan(folder + "/run", round=2)["optimality_gap"]
     0.0
     """
-    return decide_round(plan_round(snapshot, policy, solver=solver, index=round))
+    return decide_round(plan_round(snapshot, policy, solver=solver, index=round, own=own))
 
 
 def plan_round(
@@ -381,6 +400,7 @@ def plan_round(
     *,
     solver: str | None = None,
     index: int | None = None,
+    own: bool = False,
 ) -> "PlannedRound":
     """The round of a snapshot, or the logged round of a run folder, with the policy that is to decide it."""
     from fedfloor.runs.plan import logged_round, snapshot_round
@@ -401,7 +421,7 @@ def plan_round(
     if path.is_dir():
         if index is None:
             raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")
-        return logged_round(path, index, policy, solver)
+        return logged_round(path, index, policy, solver, own=own)
     if index is not None:
         raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
     return snapshot_round(read_snapshot(path), policy, solver)
@@ -435,14 +455,17 @@ def check(
     *,
     seed: int | None = None,
     data_dir: str | Path | None = None,
+    own: bool = False,
 ) -> ScenarioCheck:
     """Validate a scenario, its traces, its policy and its data, and show what it resolves to."""
     from fedfloor.costs.headline import headline
+    from fedfloor.runs.trust import refuse_code
     from fedfloor.scheduling.registry import PolicySpec, make_policy
     from fedfloor.training.data.holding import shortage_of
     from fedfloor.weather.draws import climate_of
 
-    resolved = load(scenario, overrides, seed=seed)
+    resolved = load(scenario, overrides, seed=seed, own=own)
+    refuse_code(resolved, "policy", file=scenario, own=own, overrides=overrides)
     climate_of(resolved)  # reads the traces
     make_policy(PolicySpec.of(resolved.policy))
     return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, _path(data_dir)))
@@ -492,11 +515,15 @@ def holding(
     *,
     seed: int | None = None,
     data_dir: str | Path | None = None,
+    own: bool = False,
 ) -> "HoldingTable":
     """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
+    from fedfloor.runs.trust import refuse_code
     from fedfloor.training.data.holding import gather
 
-    return gather(load(scenario, overrides, seed=seed), _path(data_dir)).table()
+    resolved = load(scenario, overrides, seed=seed, own=own)
+    refuse_code(resolved, "data", file=scenario, own=own, overrides=overrides)
+    return gather(resolved, _path(data_dir)).table()
 
 
 def fetch_data(

@@ -27,6 +27,7 @@ __all__ = [
     "StoppedRunError",
     "TraceError",
     "advice_for",
+    "shown",
 ]
 
 import difflib
@@ -80,8 +81,17 @@ class MissingExtraError(FedfloorError):
         super().__init__(f"{feature} needs the extra '{extra}'. Install it with: pip install 'fedfloor[{extra}]'")
 
 
+def shown(value: object, most: int = 80) -> str:
+    """A value as messages quote it: shortened, and with control characters escaped, as in Python."""
+    try:
+        text = repr(value[: most + 1] if isinstance(value, str) else value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "a number that is too long to show"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def advice_for(unknown: str, names: Iterable[str]) -> str:
     """Suggest the name nearest to an unknown one, or list all names if none is near."""
     choices = sorted(names)
-    nearest = difflib.get_close_matches(unknown, choices, n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(unknown[:100], choices, n=1, cutoff=0.6)
     return f"Did you mean '{nearest[0]}'?" if nearest else f"Known: {', '.join(choices)}."

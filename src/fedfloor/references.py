@@ -5,27 +5,42 @@ __all__ = ["find_reference", "is_users", "where_raised"]
 import importlib
 import sys
 import traceback
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedfloor.errors import FedfloorError, advice_for
+from fedfloor.errors import FedfloorError, advice_for, shown
 
 
 def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any:
-    """Load the object that `package.module:name` refers to; any failure raises an error of the class `kind`."""
+    """Load the object that `package.module:name` refers to; any failure raises an error of the class `kind`.
+
+    The working folder is searched last, so that no file there takes the place of a library.
+    """
     module_name, _, name = reference.partition(":")
     if not module_name or not name or module_name.startswith("."):
-        raise kind(f"{label}: must be package.module:name, got '{reference}'")
+        raise kind(f"{label}: must be package.module:name, got {shown(reference)}")
     try:
+        _search_working_folder(module_name.partition(".")[0])
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise kind(f"{label}: cannot import '{module_name}': {error}. Check that it is on PYTHONPATH") from None
+        advice = "Check that it is in the working folder or on PYTHONPATH"
+        raise kind(f"{label}: cannot import {shown(module_name)}: {error!s:.300}. {advice}") from None
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        raise kind(f"{label}: importing '{module_name}' failed: {where_raised(error)}") from error
+        raise kind(f"{label}: importing {shown(module_name)} failed: {where_raised(error)}") from error
     if not hasattr(module, name):
         advice = advice_for(name, [key for key in vars(module) if not key.startswith("_")])
-        raise kind(f"{label}: '{module_name}' has no '{name}'. {advice}")
+        raise kind(f"{label}: {shown(module_name)} has no {shown(name)}. {advice}")
     return getattr(module, name)
+
+
+def _search_working_folder(package: str) -> None:
+    """Let imports search the working folder too, after everything else, if the package is only there."""
+    if package in sys.modules or find_spec(package) is not None:
+        return
+    if PathFinder.find_spec(package, [""]) is not None:
+        sys.path.append(str(Path.cwd()))
 
 
 def _is_library(file: str) -> bool:

@@ -5,8 +5,10 @@ import itertools
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +333,44 @@ def test_hostile_names_stay_text(browser: Any, runs: Path, tmp_path: Path) -> No
     assert "</script>" in browser.execute_script(ticks)
     assert all(plots_on(browser).values())
     assert complaints(browser) == []
+
+
+class Tags(HTMLParser):
+    """The elements of a page, and their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes |= {key for key, _ in attrs}
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>hit()</script>", '"><img src=x onerror=hit()>', "'><b\u2028</title>", HOSTILE]
+)
+def test_names_add_no_element_and_no_attribute(name: str, runs: Path, tmp_path: Path) -> None:
+    def tags_of(name: str) -> Tags:
+        series = tuple(
+            Series(f"{name}{index}", tuple(renamed(run, name) for run in one.runs))
+            for index, one in enumerate(collect([runs]).series)
+        )
+        table = Table(name, (name, "b"), ((name, name),), name)
+        page = tmp_path / "page.html"
+        write_page(results_of(Collection(name, series, (name,), ())), (table, table), page)
+        text, tags = page.read_text(encoding="utf-8"), Tags()
+        data = text.split('id="report-data">')[1].split("</script>")[0]
+        assert data.isascii()
+        assert not set("<>&") & set(data)
+        tags.feed(text)
+        return tags
+
+    hostile, plain = tags_of(name), tags_of("plain")
+    added = Counter(hostile.elements) - Counter(plain.elements)
+    assert set(added) <= {"code", "wbr"}  # our own, between backquotes and after commas
+    assert hostile.attributes == plain.attributes
 
 
 def test_a_simulation_says_what_training_would_add(browser: Any, simulation: Path, tmp_path: Path) -> None:

@@ -142,6 +142,22 @@ def test_an_old_report_is_replaced_and_nothing_else_touched(runs: Path) -> None:
     assert (runs / "random-1" / "rounds.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [(name, f"'{name}") for name in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1")]
+    + [("\r=1+1", "'\n=1+1"), ("a\r=1+1", "a\n=1+1")],
+)
+def test_no_text_in_the_csv_is_a_formula(name: str, cell: str, runs: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(runs / "random-1", tmp_path / "run")
+    records = [json.loads(line) | {"policy": name} for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    (folder / "rounds.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    fedfloor.report(folder, csv=tmp_path / "all.csv", out=tmp_path / "here")
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["policy"] for row in rows} == {cell}
+    assert [float(row["delay_s"]) for row in rows] == [record["delay_s"] for record in records]
+
+
 def test_the_csv_has_a_row_per_run_and_round(runs: Path, tmp_path: Path) -> None:
     fedfloor.report(runs, csv=tmp_path / "all.csv", out=tmp_path / "here")
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:

@@ -357,9 +357,9 @@ class Odd:
 
 def test_settings_of_any_kind_survive_the_run_folder(tmp_path: Path) -> None:
     run = fedfloor.simulate("quick", "tests.rounds.test_rounds:Odd", rounds=2, out=tmp_path / "run")
-    found = fedfloor.plan(tmp_path / "run", round=1)
+    found = fedfloor.plan(tmp_path / "run", round=1, own=True)
     assert found["gateways"][0]["channel"] == run.records[1].gateways[0].channel == 0
-    again = fedfloor.simulate(tmp_path / "run" / "scenario.toml")
+    again = fedfloor.simulate(tmp_path / "run" / "scenario.toml", own=True)
     assert again.records == run.records
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import fedfloor
-from fedfloor.api import evaluate
+from fedfloor import api
 from fedfloor.errors import FailedRunError, ModelError, RunLogError
 from fedfloor.rounds.listeners.checkpoint import signed
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.models import build_model
 from tests.runs.small import small_run
 from tests.runs.test_training import own_data
+
+evaluate = partial(api.evaluate, own=True)  # the run folder names the data below
 
 BRIGHTER = [0.0]  #: added to every pixel of the data below
 

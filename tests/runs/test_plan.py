@@ -299,7 +299,9 @@ def test_a_snapshot_baseline_keeps_the_least_frequency() -> None:
     odd = copy.deepcopy(EXAMPLE)
     odd["gateways"][0]["min_frequency_hz"] = 3e9
     odd["baseline"] = {"cut": 0, "frequency_share": 0.1, "power_share": 1.0}
-    with pytest.raises(SnapshotError, match=r"baseline\.frequency_share: is below floor-1"):
+    with pytest.raises(
+        SnapshotError, match=r"baseline\.frequency_share: is below min_frequency_hz / max_.* of 'floor-1', got"
+    ):
         fedfloor.plan(odd)
 
 

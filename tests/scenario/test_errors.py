@@ -392,6 +392,6 @@ def test_models_that_cannot_be_described_are_named(
     table = small_table()
     table["model"] = {"name": reference, "input": [1, 28, 28]}
     with pytest.raises(ModelError) as caught:
-        fedfloor.load(write(table))
+        fedfloor.load(write(table), own=True)
     assert reference in str(caught.value)
     assert expected in str(caught.value)

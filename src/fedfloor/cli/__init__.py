@@ -8,6 +8,7 @@ import sys
 import typer
 
 from fedfloor.cli.options import app
+from fedfloor.cli.show.characters import printable
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
 # Each adds its command to the program, in the order of its help.
@@ -30,7 +31,6 @@ def _run() -> None:
     import click
 
     command = typer.main.get_command(app)
-    sys.path.insert(0, "")  # a policy or model of the user's in this folder
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
@@ -53,8 +53,7 @@ def _run() -> None:
     except FailedRunError as error:
         _fail(str(error), 1)
     except StoppedRunError as error:
-        print(f"interrupted: {error}", file=sys.stderr)
-        sys.exit(130)
+        _end(f"interrupted: {error}", 130)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", 130)
     except BrokenPipeError:
@@ -72,5 +71,9 @@ def _run() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    _end(f"error: {message}", code)
+
+
+def _end(message: str, code: int) -> None:
+    print(printable(" ".join(message.split())), file=sys.stderr)
     sys.exit(code)

@@ -6,6 +6,7 @@ __all__ = [
     "Format",
     "FormatOption",
     "OutOption",
+    "OwnOption",
     "PoliciesOption",
     "ProfileFormat",
     "QuietOption",
@@ -70,6 +71,10 @@ FormatOption = Annotated[Format, typer.Option("--format", help="Table for people
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one scenario value; repeatable."),
+]
+OwnOption = Annotated[
+    bool,
+    typer.Option("--own", help="Run the code that the scenario or run folder names: its own policy, model or data."),
 ]
 SeedOption = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed of every random draw; the scenario's if left out.")

@@ -12,6 +12,7 @@ from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.saving import save
 from fedfloor.rounds.record import columns_of
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  #: what a spreadsheet takes for the beginning of a formula
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 
 
@@ -46,4 +47,11 @@ def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
     for index, record in enumerate(run.records):
         failed = [gateway.failure for gateway in record.gateways]
         counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
-        yield {key: values[index] for key, values in columns.items()} | of_run | counts
+        cells = {key: values[index] for key, values in columns.items()} | of_run | counts
+        yield {key: _as_text(value) if isinstance(value, str) else value for key, value in cells.items()}
+
+
+def _as_text(name: str) -> str:
+    """A text that no spreadsheet calculates: one that looks like a formula begins with an apostrophe."""
+    text = f"'{name}" if name.startswith(_FORMULA) else name
+    return text.replace("\r", "\n")  # which is put in quotes; a lone carriage return would begin a new row

@@ -2,6 +2,7 @@
 
 __all__ = ["write_pictures"]
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ def write_pictures(
     files: list[Path] = []
     for name, draw in figures.items():
         on_figure(name)
-        with mpl.rc_context(STYLE):  # the reader's own settings come back afterwards
+        with mpl.rc_context(STYLE), warnings.catch_warnings():  # the reader's own settings come back afterwards
+            warnings.filterwarnings("ignore", message="Glyph")  # a box stands for it; the warning would print it raw
             drawing = draw(results)
             if drawing is None:
                 continue

@@ -35,7 +35,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, GetPydanticSchema, TypeAdapter, ValidationError, with_config
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import RunLogError
+from fedfloor.errors import RunLogError, shown
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import IDLE, Decision, RoundState
@@ -387,7 +387,7 @@ def problem_of(error: ValidationError) -> str:
         "greater_than_equal": f"be >= {context.get('ge')}",
         "less_than_equal": f"be <= {context.get('le')}",
     }.get(first["type"])
-    problem = f"{f'must {must}' if must else first['msg']}, got {first['input']!r:.60}"
+    problem = f"{f'must {must}' if must else first['msg']}, got {shown(first['input'])}"
     return f"{path}: {problem}" if path else problem
 
 
@@ -404,7 +404,8 @@ def misplaced(record: RoundRecord, index: int, before: float, scenario: Scenario
         return f"gateways: must be the {len(scenario.floors)} floors of the scenario, got {len(record.gateways)}"
     for m, (gateway, floor) in enumerate(zip(record.gateways, scenario.floors, strict=True)):
         if gateway.name != floor.name:
-            return f"gateways[{m}].name: must be '{floor.name}', the floor of the scenario, got '{gateway.name}'"
+            name = shown(floor.name)
+            return f"gateways[{m}].name: must be {name}, the floor of the scenario, got {shown(gateway.name)}"
         if not gateway.devices and not gateway.selected:
             continue
         names = [device.name for device in floor.devices]
@@ -422,7 +423,7 @@ def columns_of(records: Iterable[RoundRecord], per: Grain = "round") -> dict[str
     What a row does not have is None.
     """
     if per not in get_args(Grain):
-        raise RunLogError(f"read: per must be one of {', '.join(get_args(Grain))}, got '{per}'")
+        raise RunLogError(f"read: per must be one of {', '.join(get_args(Grain))}, got {shown(per)}")
     make_rows = {"round": _round_rows, "gateway": _gateway_rows, "device": _device_rows}[per]
     rows = [row for record in records for row in make_rows(record)]
     keys = dict.fromkeys(key for row in rows for key in row)  # a log may begin without what it measures later

@@ -75,15 +75,16 @@ def planned_comparison(
     overrides: Sequence[str],
     out: Path | None,
     options: CompareOptions,
+    own: bool = False,
 ) -> list[PlannedRun]:
     """The runs of a comparison with their folders, all checked; without policies, the scenario's own and baselines."""
-    first = resolve(scenario, overrides, seed=seed, rounds=rounds)
+    first = resolve(scenario, overrides, seed=seed, rounds=rounds, own=own)
     chosen: list[str | None] = [*names_from(policies)] or [
         None,
         *(name for name in BASELINES if name != first.policy.name),
     ]
     runs = [
-        planned_run(scenario, policy, rounds, seed=first.seed + number, overrides=overrides, training=True)
+        planned_run(scenario, policy, rounds, seed=first.seed + number, overrides=overrides, own=own, training=True)
         for policy in chosen
         for number in range(options.seeds)
     ]

@@ -9,8 +9,9 @@ from fedfloor.errors import RunLogError
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.runs.export import export_model, facts_of, refuse_export
-from fedfloor.runs.folder import refuse_collection, scenario_of
+from fedfloor.runs.folder import SCENARIO, refuse_collection, scenario_of
 from fedfloor.runs.train import fingerprint, job_of, scaled_as
+from fedfloor.runs.trust import refuse_code
 from fedfloor.training.data.holding import gather
 from fedfloor.training.work import undisturbed
 from fedfloor.workers.engine import engine_for
@@ -31,15 +32,22 @@ class Evaluation(TypedDict):
 
 
 @undisturbed()
-def evaluate_run(run: Path, *, data_dir: Path | None = None, export: Path | None = None) -> Evaluation:
-    """Test the model of a run's last checkpoint, with inputs scaled as in training; write it to a file if asked."""
+def evaluate_run(
+    run: Path, *, data_dir: Path | None = None, export: Path | None = None, own: bool = False
+) -> Evaluation:
+    """Test the model of a run's last checkpoint, with inputs scaled as in training; write it to a file if asked.
+
+    `own` allows the run folder to name the code of its model and its data, which is called.
+    """
     if export is not None:
         refuse_export(export, run)
     refuse_collection(run)
     checkpoint = load_checkpoint(run)
     if checkpoint is None:
         raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
-    holding = gather(scenario_of(run), data_dir)
+    scenario = scenario_of(run)
+    refuse_code(scenario, "model", "data", file=run / SCENARIO, own=own)
+    holding = gather(scenario, data_dir)
     samples = scaled_as(holding.samples, checkpoint)
     with engine_for(job_of(holding.scenario, "cpu"), samples, 1) as engine:
         plant = LearningPlant(holding.scenario, engine)

@@ -31,6 +31,7 @@ from fedfloor.rounds.plants.simulated import simulated_outcome
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
 from fedfloor.runs.replay import replayed
+from fedfloor.runs.trust import refuse_code
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import (
@@ -112,13 +113,20 @@ def snapshot_round(snapshot: Snapshot, policy: str | None = None, solver: str | 
     return _planned(state_of(snapshot), snapshot.tradeoff_v, own, policy, solver)
 
 
-def logged_round(folder: Path, index: int, policy: str | None = None, solver: str | None = None) -> PlannedRound:
-    """A logged round of a run folder, for a policy, or for the one that decided it."""
+def logged_round(
+    folder: Path, index: int, policy: str | None = None, solver: str | None = None, *, own: bool = False
+) -> PlannedRound:
+    """A logged round of a run folder, for a policy, or for the one that decided it.
+
+    `own` allows the run folder to name the code of that policy.
+    """
     records = read_records(folder)
     if not 0 <= index < len(records):
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
         raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
     scenario, logged = scenario_of(folder), records[: index + 1]
+    if policy is None:
+        refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
     check_records(logged, scenario, folder)
     state = next(replayed(scenario, logged, first=index))
     if not _same_energy(records[index], state):

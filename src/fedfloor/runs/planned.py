@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from fedfloor.errors import PolicyError, ScenarioError
+from fedfloor.errors import PolicyError, ScenarioError, shown
 from fedfloor.runs.folder import refuse_filled, refuse_other_runs
 from fedfloor.runs.profile import inferred_layers
+from fedfloor.runs.trust import refuse_code
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, with_layers
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scenario.file import Policy
@@ -42,11 +43,17 @@ class PlannedRun:
 
 
 def resolve(
-    source: ScenarioSource, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
+    source: ScenarioSource,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    rounds: int | None = None,
+    own: bool = False,
 ) -> ScenarioFile:
     """A scenario with every group, distribution and layer settled, still in the reader's units.
 
-    `source` is a TOML file or a preset's name; `overrides` are strings of the form `section.key=value`.
+    `source` is a TOML file or a preset's name; `overrides` are strings of the form `section.key=value`. `own` allows
+    the file to name the code of a model, which is called if the file has no layer list.
     """
     if not isinstance(source, str | Path):
         raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
@@ -58,14 +65,20 @@ def resolve(
     traces = {kind: str((Path(label).parent / path).absolute()) for kind, path in file.traces if path is not None}
     model = file.model
     if model.layers is None:
+        refuse_code(file, "model", file=source, own=own, overrides=overrides)
         model = with_layers(model, inferred_layers(model, file.costs, label), label)
     return file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
 
 
 def load(
-    scenario: ScenarioSource, overrides: Sequence[str] = (), *, seed: int | None = None, rounds: int | None = None
+    scenario: ScenarioSource,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    rounds: int | None = None,
+    own: bool = False,
 ) -> Scenario:
-    """A scenario in SI units.
+    """A scenario in SI units; `own=True` says that you trust the code that its file names, as in every function.
 
     Examples
     --------
@@ -74,7 +87,7 @@ def load(
     >>> scenario.radio.channels, len(scenario.devices)
     (2, 12)
     """
-    return build(resolve(scenario, overrides, seed=seed, rounds=rounds), str(scenario))
+    return build(resolve(scenario, overrides, seed=seed, rounds=rounds, own=own), str(scenario))
 
 
 def planned_run(
@@ -84,18 +97,23 @@ def planned_run(
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
+    own: bool = False,
     training: bool = False,
 ) -> PlannedRun:
     """A run of a scenario with a policy, or with the scenario's own; without a folder yet."""
-    file = resolve(scenario, overrides, seed=seed, rounds=rounds)
+    file = resolve(scenario, overrides, seed=seed, rounds=rounds, own=own)
     resolved = build(file, str(scenario))
     if policy is not None and not isinstance(policy, str):
         raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
-    own = PolicySpec.of(resolved.policy)
-    spec, scheduler = make_policy(own if policy is None else parse_policy(policy))
+    if policy is None:
+        refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
+    if training:
+        refuse_code(file, "model", "data", file=scenario, own=own, overrides=overrides)
+    spec, scheduler = make_policy(PolicySpec.of(resolved.policy) if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if needs_training(scheduler) and not training:
-        raise PolicyError(f"policy '{spec}': needs training, which a simulation does not do. Choose another policy")
+        problem = "needs training, which a simulation does not do"
+        raise PolicyError(f"policy {shown(str(spec))}: {problem}. Choose another policy")
     return PlannedRun(file, resolved.model_copy(update={"policy": file.policy}), spec, scheduler)
 
 
@@ -118,7 +136,7 @@ def with_folders(
     folders = [out] if out is not None and len(runs) == 1 and not nested else [base / name for name in names]
     for index, folder in enumerate(folders):
         if folder in folders[:index]:
-            raise PolicyError(f"policy '{runs[index].policy}': is given twice. Leave one out")
+            raise PolicyError(f"policy {shown(str(runs[index].policy))}: is given twice. Leave one out")
         if not resume:
             refuse_filled(folder)
         elif not nested:

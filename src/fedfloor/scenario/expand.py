@@ -12,8 +12,9 @@ import numpy as np
 import tomli_w
 from pydantic.fields import FieldInfo
 
-from fedfloor.errors import ScenarioError, advice_for
+from fedfloor.errors import ScenarioError, advice_for, shown
 from fedfloor.scenario.file import BatteryFile, DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
+from fedfloor.scenario.findings import short_path
 from fedfloor.scenario.numbers import Number, Range, draw
 from fedfloor.scenario.resolved import Battery, Device, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
@@ -58,13 +59,15 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
         assert isinstance(high, float)
         if low > high * file.baseline.frequency_share:
             limit = f"baseline.frequency_share x max_frequency_ghz = {high * file.baseline.frequency_share:g}"
-            problem = f"{floor.name}.gateway.min_frequency_ghz: must be <= {limit}, got {low:g}"
-            raise ScenarioError(f"{label}: {problem}. Lower it, or raise one of those two.")
+            problem = f"must be <= {limit}, got {low:g}"
+            path = short_path(f"{floor.name}.gateway.min_frequency_ghz")
+            raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise one of those two.")
         classes = floor.classes_per_device
         if isinstance(classes, int | float) and classes > file.model.classes:
             limit = f"model.classes = {file.model.classes}"
-            problem = f"{floor.name}.classes_per_device: must be <= {limit}, got {classes}"
-            raise ScenarioError(f"{label}: {problem}. Lower it, or raise model.classes.")
+            problem = f"must be <= {limit}, got {classes}"
+            path = short_path(f"{floor.name}.classes_per_device")
+            raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise model.classes.")
 
 
 def build(file: ScenarioFile, label: str) -> Scenario:
@@ -197,7 +200,7 @@ def _with_hardware(classes: Mapping[str, Hardware], group: DeviceGroup, path: st
     if group.hardware is not None:
         if group.hardware not in classes:
             advice = advice_for(group.hardware, classes) if classes else "Add a table [hardware.<class>]."
-            problem = f"unknown hardware class, got '{group.hardware}'"
+            problem = f"unknown hardware class, got {shown(group.hardware)}"
             raise ScenarioError(f"{label}: {path}.hardware: {problem}. {advice}")
         values = {key: getattr(classes[group.hardware], key) for key in _HARDWARE_KEYS}
     for key in _HARDWARE_KEYS:
@@ -219,7 +222,7 @@ def _column(section: Section, key: str, count: int, seed: int, path: str, label:
     allowed = _range(type(section).model_fields[key])
     values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))
     if not all(allowed.holds(value) for value in values):
-        problem = f"no draw was {allowed.words()}, got {allowed.toml_value(number)}"
+        problem = f"no draw was {allowed.words()}, got {shown(allowed.toml_value(number))}"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}. Move the mean into the range.")
     return [round(value) if allowed.whole else float(value) for value in values]
 
@@ -235,7 +238,7 @@ def _refuse_duplicates(what: str, names: list[str], label: str) -> None:
     earlier_names: set[str] = set()
     for name in names:
         if name in earlier_names:
-            raise ScenarioError(f"{label}: floors: duplicate {what} name, got '{name}' twice. Rename one of them.")
+            raise ScenarioError(f"{label}: floors: duplicate {what} name, got {shown(name)} twice. Rename one of them.")
         earlier_names.add(name)
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
-from fedfloor.errors import advice_for
+from fedfloor.errors import advice_for, shown
 from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.scenario.model import MODEL_SETTINGS, Costs, Model
 from fedfloor.scenario.numbers import Number, Range
@@ -74,14 +74,14 @@ class Data(Section):
         names = get_args(cls.model_fields["partition"].annotation)
         if isinstance(partition, str) and partition not in names:
             own = "For a split of your own, set data.name to a package.module:callable that returns it (docs/data.md)"
-            raise finding(f"unknown partition, got '{partition}'. {advice_for(partition, names)} {own}")
+            raise finding(f"unknown partition, got {shown(partition)}. {advice_for(partition, names)} {own}")
         return partition
 
     @field_validator("name")
     @classmethod
     def _name_is_known(cls, name: str) -> str:
         if name not in DATASETS and ":" not in name:
-            raise finding(f"unknown data set, got '{name}'. {advice_for(name, DATASETS)}")
+            raise finding(f"unknown data set, got {shown(name)}. {advice_for(name, DATASETS)}")
         return name
 
 
@@ -229,7 +229,7 @@ class Participation(Section):
         if isinstance(raw, list | tuple):
             Range(above=0, at_most=1).parse(raw)
         elif raw not in words:
-            raise finding(f"must be {' or '.join(map(repr, words))} or a list of rates, got {raw!r}")
+            raise finding(f"must be {' or '.join(map(repr, words))} or a list of rates, got {shown(raw)}")
         return raw
 
 
@@ -287,7 +287,8 @@ class ScenarioFile(Section):
     def _model_fits_the_data(self) -> Self:
         dataset = DATASETS.get(self.data.name)
         if dataset is not None and self.model.input != dataset.input:
-            problem = f"must be {list(dataset.input)} for the data set '{self.data.name}', got {list(self.model.input)}"
+            got = shown(list(self.model.input))
+            problem = f"must be {list(dataset.input)} for the data set '{self.data.name}', got {got}"
             raise finding(problem, below="model.input")
         if dataset is not None and self.model.classes != dataset.classes:
             problem = f"must be {dataset.classes} for the data set '{self.data.name}', got {self.model.classes}"
@@ -300,7 +301,7 @@ class ScenarioFile(Section):
             problem = f"must be >= training.min_cut = {self.training.min_cut}, got {self.baseline.cut}"
             raise finding(problem, below="baseline.cut")
         if "width" not in MODEL_SETTINGS.get(self.model.name, ()) and self.costs.width is not None:
-            raise finding(f"has no effect on the model '{self.model.name}'. Leave it out", below="costs.width")
+            raise finding(f"has no effect on the model {shown(self.model.name)}. Leave it out", below="costs.width")
         return self
 
     @model_validator(mode="after")

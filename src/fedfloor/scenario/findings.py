@@ -1,11 +1,15 @@
 """Validation errors in one line: the path, what is required, what was found and what to do."""
 
-__all__ = ["one_line"]
+__all__ = ["one_line", "short_path"]
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 
 from pydantic import ValidationError
+
+from fedfloor.errors import shown
+
+_LONGEST_PATH = 200  #: characters
 
 
 def one_line(error: ValidationError, label: str) -> str:
@@ -22,9 +26,14 @@ def one_line(error: ValidationError, label: str) -> str:
     else:
         problem = _in_words(first["type"], first["msg"], first.get("ctx", {}), first["input"])
     more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
-    place = f"{label}: {path}: " if path else f"{label}: "
+    place = f"{label}: {short_path(path)}: " if path else f"{label}: "
     problem = problem.rstrip(".")
     return f"{place}{problem}{'' if problem.endswith('?') else '.'}{more}"
+
+
+def short_path(path: str) -> str:
+    """The path as it is, unless a key in it is too long for a message or cannot be printed."""
+    return path if len(path) <= _LONGEST_PATH and path.isprintable() else shown(path, _LONGEST_PATH)
 
 
 def _in_words(kind: str, message: str, context: Mapping[str, object], value: object) -> str:
@@ -35,7 +44,7 @@ def _in_words(kind: str, message: str, context: Mapping[str, object], value: obj
         return str(context["error"])
     if kind == "too_short":
         return "must not be empty. Add at least one entry"
-    got = "" if isinstance(value, dict) else f", got {str(value) if isinstance(value, date) else repr(value):.60}"
+    got = "" if isinstance(value, dict) else f", got {value if isinstance(value, date) else shown(value)}"
     words = {
         "string_pattern_mismatch": "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'",
         "bool_type": "must be true or false",

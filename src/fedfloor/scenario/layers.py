@@ -21,6 +21,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from fedfloor.errors import shown
 from fedfloor.scenario.section import Flag, Int1, Section, finding
 
 BYTES_PER_NUMBER = 4  #: [byte] S_f, precision of weights, activations and gradients
@@ -81,7 +82,7 @@ def _image_misfit(layer: "LayerSpec", growth: int) -> str | None:
     if layer.kernel is None:
         return "the kernel is missing. Add it, as in kernel = [3, 3]"
     if len(layer.input) != 3 or len(layer.output) != 3:
-        got = f"got {list(layer.input)} and {list(layer.output)}"
+        got = f"got {shown(list(layer.input))} and {shown(list(layer.output))}"
         return f"input and output must be [channels, height, width], {got}"
     for before, after, width in zip(layer.input[1:], layer.output[1:], layer.kernel, strict=True):
         if after > before + growth * width or width > 2 * before + 1:
@@ -239,7 +240,7 @@ ATTACHMENTS: Mapping[str, Attachment] = MappingProxyType(
 def _in_table(table: Mapping[str, object], what: str) -> AfterValidator:
     def refuse_unknown(name: str) -> str:
         if name not in table:
-            raise finding(f"unknown {what}, got '{name}'. Known: {', '.join(table)}")
+            raise finding(f"unknown {what}, got {shown(name)}. Known: {', '.join(table)}")
         return name
 
     return AfterValidator(refuse_unknown)
@@ -268,7 +269,7 @@ class LayerSpec(Section):
     def _shapes_fit_the_kind(self) -> Self:
         misfit = self.row.misfit(self)
         if misfit is not None:
-            raise finding(f"layer '{self.name}' ({self.kind}): {misfit}")
+            raise finding(f"layer {shown(self.name)} ({self.kind}): {misfit}")
         return self
 
     @property
@@ -319,5 +320,6 @@ def unchained(layers: Sequence[LayerSpec]) -> tuple[int, str] | None:
     for index, (below, above) in enumerate(pairwise(layers), start=1):
         flattens = any(attachment.flattens for attachment in below.attachments)
         if above.input != below.output and not (flattens and above.input == (below.output_size,)):
-            return index, f"'{above.name}' takes {list(above.input)} but '{below.name}' gives {list(below.output)}"
+            taken, given = shown(list(above.input)), shown(list(below.output))
+            return index, f"{shown(above.name)} takes {taken} but {shown(below.name)} gives {given}"
     return None

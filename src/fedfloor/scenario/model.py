@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Strict, field_validator, model_validator
 
-from fedfloor.errors import advice_for
+from fedfloor.errors import advice_for, shown
 from fedfloor.scenario.catalogue import NETWORKS
 from fedfloor.scenario.layers import LayerSpec, Shape, unchained
 from fedfloor.scenario.section import Flag, Section, finding
@@ -40,15 +40,15 @@ class Model(Section):
     @classmethod
     def _name_is_known(cls, name: str) -> str:
         if name not in NETWORKS and ":" not in name:
-            advice = advice_for(name, NETWORKS)
-            raise finding(f"unknown model, got '{name}'. {advice} Name a model of your own as package.module:callable")
+            advice = f"{advice_for(name, NETWORKS)} Name a model of your own as package.module:callable"
+            raise finding(f"unknown model, got {shown(name)}. {advice}")
         return name
 
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:
         for key, default in (("width", 1.0), ("head", "linear"), ("batch_norm", False)):
             if key not in MODEL_SETTINGS.get(self.name, ()) and getattr(self, key) != default:
-                problem = f"has no effect on the model '{self.name}', got {getattr(self, key)}. Leave it out"
+                problem = f"has no effect on the model {shown(self.name)}, got {getattr(self, key)}. Leave it out"
                 raise finding(problem, below=key)
         return self
 
@@ -57,15 +57,18 @@ class Model(Section):
         if self.layers is None:
             return self
         if self.layers[0].input_size != math.prod(self.input):
-            problem = f"takes {list(self.layers[0].input)} but model.input is {list(self.input)}. Make the two equal"
+            taken, given = shown(list(self.layers[0].input)), shown(list(self.input))
+            problem = f"takes {taken} but model.input is {given}. Make the two equal"
             raise finding(problem, below="layers[0].input")
         if self.layers[-1].output != (self.classes,):
-            problem = f"gives {list(self.layers[-1].output)} but model.classes is {self.classes}. Make the two equal"
+            problem = (
+                f"gives {shown(list(self.layers[-1].output))} but model.classes is {self.classes}. Make the two equal"
+            )
             raise finding(problem, below=f"layers[{len(self.layers) - 1}].output")
         names = [layer.name for layer in self.layers]
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:
-            raise finding(f"duplicate layer name, got '{duplicate}' twice. Rename one of them", below="layers")
+            raise finding(f"duplicate layer name, got {shown(duplicate)} twice. Rename one of them", below="layers")
         break_in_chain = unchained(self.layers)
         if break_in_chain is not None:
             index, reason = break_in_chain

@@ -13,6 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fedfloor.arrays import Floats
+from fedfloor.errors import shown
 from fedfloor.scenario.section import finding
 
 #: how often at most a normal draw outside the allowed range is repeated
@@ -83,17 +84,17 @@ class Range:
     def single(self, raw: object) -> float:
         """Check a single plain value, and convert it."""
         if isinstance(raw, bool) or not isinstance(raw, int | float):
-            raise finding(f"must be a number, a list or a distribution such as {{uniform = [1, 2]}}, got {raw!r}")
+            raise finding(f"must be a number, a list or a distribution such as {{uniform = [1, 2]}}, got {shown(raw)}")
         try:
             value = float(raw)
         except OverflowError:
             value = math.inf
         if not math.isfinite(value):
-            raise finding(f"must be finite, got {str(raw)[:40]}")
+            raise finding(f"must be finite, got {shown(raw)}")
         if self.whole and value != round(value):
-            raise finding(f"must be a whole number, got {raw}")
+            raise finding(f"must be a whole number, got {shown(raw)}")
         if not self.holds(value):
-            raise finding(f"must be {self.words()}, got {raw}")
+            raise finding(f"must be {self.words()}, got {shown(raw)}")
         return value
 
     def holds(self, value: float) -> bool:
@@ -110,25 +111,25 @@ class Range:
     def _distribution(self, raw: dict[str, object]) -> Distribution:
         if len(raw) != 1 or next(iter(raw)) not in _DISTRIBUTIONS:
             forms = "{uniform = [low, high]}, {normal = [mean, deviation]} or {choice = [a, b, ...]}"
-            raise finding(f"is not a distribution, got {raw}. Write {forms}")
+            raise finding(f"is not a distribution, got {shown(raw)}. Write {forms}")
         key, values = next(iter(raw.items()))
         if not isinstance(values, list | tuple):
-            raise finding(f"{key} takes a list, got {values!r}")
+            raise finding(f"{key} takes a list, got {shown(values)}")
         return _DISTRIBUTIONS[key](self, list(values))
 
     def _uniform(self, values: list[object]) -> Uniform:
         if len(values) != 2:
-            raise finding(f"uniform takes [low, high], got {values}")
+            raise finding(f"uniform takes [low, high], got {shown(values)}")
         # The lower end may be the excluded end of the range: {uniform = [0, 1]} for a positive key draws from (0, 1].
         low = Range(at_least=max(self.at_least, self.above), at_most=self.at_most, whole=self.whole).single(values[0])
         high = self.single(values[1])
         if low > high:
-            raise finding(f"uniform needs low <= high, got {values}. Swap the two")
+            raise finding(f"uniform needs low <= high, got {shown(values)}. Swap the two")
         return Uniform(low, high)
 
     def _normal(self, values: list[object]) -> Normal:
         if len(values) != 2:
-            raise finding(f"normal takes [mean, deviation], got {values}")
+            raise finding(f"normal takes [mean, deviation], got {shown(values)}")
         return Normal(self.single(values[0]), Range(at_least=0.0).single(values[1]))
 
     def _choice(self, values: list[object]) -> Choice:

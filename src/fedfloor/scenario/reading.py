@@ -111,7 +111,7 @@ def _table(label: str) -> TomlTable:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # bad syntax, too long a number or too deep a list
-        raise ScenarioError(f"{label}: not valid TOML: {error}. Fix that line") from None
+        raise ScenarioError(f"{label}: not valid TOML: {error!s:.300}. Fix that line") from None
 
 
 def _apply(override: str, table: TomlTable) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, TypeGuard
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 from pydantic_core import PydanticCustomError
 
-from fedfloor.errors import advice_for
+from fedfloor.errors import advice_for, shown
 from fedfloor.units import rescaled, split_suffix
 
 # Plain values of a scenario: neither text nor true and false pass for a number, and no value can overflow later.
@@ -47,7 +47,7 @@ def _about_key(key: str, value: object, section: type[BaseModel]) -> str:
             problem = f"wrong unit suffix '{suffix}'" if suffix else "the unit is missing"
             number = rescaled(value, suffix, field_suffix) if _is_number(value) else None
             correction = f"{field} = {number:.12g}" if number is not None else field
-            return f"{problem}, got {value!r}. Write `{correction}`"
+            return f"{problem}, got {shown(value)}. Write `{correction}`"
     return f"unknown key. {advice_for(key, section.model_fields)}"
 
 

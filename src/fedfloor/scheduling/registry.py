@@ -20,7 +20,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Self
 
-from fedfloor.errors import PolicyError, advice_for
+from fedfloor.errors import PolicyError, advice_for, shown
 from fedfloor.references import find_reference, where_raised
 from fedfloor.scenario.file import Policy
 from fedfloor.scheduling import policies
@@ -69,9 +69,10 @@ def parse_policy(text: str) -> PolicySpec:
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals or not key.strip() or not value.strip():
-            raise PolicyError(f"policy '{text}': settings are key=value pairs separated by commas, got '{part}'")
+            problem = f"settings are key=value pairs separated by commas, got {shown(part)}"
+            raise PolicyError(f"policy {shown(text)}: {problem}")
         if key.strip() in dict(settings):
-            raise PolicyError(f"policy '{text}': '{key.strip()}' is given twice. Remove one of the two")
+            raise PolicyError(f"policy {shown(text)}: {shown(key.strip())} is given twice. Remove one of the two")
         settings.append((key.strip(), _value(value.strip())))
     return PolicySpec(head, tuple(settings))
 
@@ -83,15 +84,13 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
     for key, _ in spec.settings:
         if is_dataclass(kind) and key not in entries:
             advice = advice_for(key, entries) if entries else "The policy has no settings."
-            raise PolicyError(f"policy '{spec}': unknown setting '{key}'. {advice}")
+            raise PolicyError(f"policy {shown(str(spec))}: unknown setting {shown(key)}. {advice}")
     try:
         policy = kind(**dict(spec.settings))
     except (TypeError, ValueError) as error:
-        raise PolicyError(f"policy '{spec}': {error}") from None
+        raise PolicyError(f"policy {shown(str(spec))}: {error}") from None
     except (Exception, SystemExit) as error:  # the user's class may raise anything
-        raise PolicyError(f"policy '{spec}': creating it failed: {where_raised(error)}") from error
-    if not callable(getattr(policy, "schedule", None)):
-        raise PolicyError(f"policy '{spec}': {kind.__name__} has no method schedule(state). See docs/policies.md")
+        raise PolicyError(f"policy {shown(str(spec))}: creating it failed: {where_raised(error)}") from error
     return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy)), policy
 
 
@@ -105,7 +104,8 @@ def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> P
         settings.setdefault(kind.tradeoff_setting, tradeoff)
     if solver is not None:
         if kind.solver_setting is None:
-            raise PolicyError(f"--solver {solver}: the policy '{spec}' has no solver to choose. Leave the option out")
+            problem = f"the policy {shown(str(spec))} has no solver to choose"
+            raise PolicyError(f"--solver {solver}: {problem}. Leave the option out")
         settings[kind.solver_setting] = solver
     return PolicySpec(spec.name, tuple(settings.items()))
 
@@ -164,15 +164,18 @@ def _references() -> dict[str, str]:
 def _load(name: str) -> type[Any]:
     references = _references()
     if name not in references and ":" not in name:
-        raise PolicyError(f"policy '{name}': unknown. {advice_for(name, references)}")
+        raise PolicyError(f"policy {shown(name)}: unknown. {advice_for(name, references)}")
     if name in _BUILT_IN:
         module = import_module(_BUILT_IN[name])
         built_in: type[Any] = getattr(module, module.__all__[0])
         return built_in
-    policy_class = find_reference(references.get(name, name), f"policy '{name}'", PolicyError)
+    policy_class = find_reference(references.get(name, name), f"policy {shown(name)}", PolicyError)
     if not isinstance(policy_class, type):
         problem = f"is a {type(policy_class).__name__}, not a class"
-        raise PolicyError(f"policy '{name}': {problem}. Name a class with schedule(state)")
+        raise PolicyError(f"policy {shown(name)}: {problem}. Name a class with schedule(state)")
+    if not callable(getattr(policy_class, "schedule", None)):  # before any object of it is made
+        problem = f"{policy_class.__name__} has no method schedule(state)"
+        raise PolicyError(f"policy {shown(name)}: {problem}. See docs/policies.md")
     return policy_class
 
 

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field, JsonValue, Strict, ValidationError, 
 
 from fedfloor.arrays import Floats
 from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
-from fedfloor.errors import SnapshotError
+from fedfloor.errors import SnapshotError, shown
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.section import Int0, Int1, PositiveReal, Section, finding
@@ -126,7 +126,7 @@ class Snapshot(Section):
         share = self.baseline.frequency_share if self.baseline else 1.0
         for gateway in self.gateways:
             if share * gateway.max_frequency_hz < gateway.min_frequency_hz:
-                problem = f"is below {gateway.name}'s min_frequency_hz / max_frequency_hz, got {share:g}"
+                problem = f"is below min_frequency_hz / max_frequency_hz of {shown(gateway.name)}, got {share:g}"
                 raise finding(problem, below="baseline.frequency_share")
         channels = len(self.gateways[0].uplink_gain)
         names: set[tuple[str, str]] = set()  # (kind, name)
@@ -141,7 +141,7 @@ class Snapshot(Section):
                 entries.append((f"gateways[{m}].devices[{n}].name", "device", device.name))
             for path, kind, name in entries:
                 if (kind, name) in names:
-                    raise finding(f"duplicate name, got '{name}' twice. Rename one of them", below=path)
+                    raise finding(f"duplicate name, got {shown(name)} twice. Rename one of them", below=path)
                 names.add((kind, name))
         return self
 
@@ -168,7 +168,7 @@ def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonVal
     entries = dict(pairs)
     if len(entries) < len(pairs):
         duplicate = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
-        raise ValueError(f"key '{duplicate}' is given twice")
+        raise ValueError(f"key {shown(duplicate)} is given twice")
     return entries
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import TraceError
+from fedfloor.errors import TraceError, shown
 from fedfloor.scenario.resolved import Scenario
 
 #: kind of trace -> its columns after `round`; the last one holds the value
@@ -62,7 +62,8 @@ def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
             reader = csv.reader(file)
             header = tuple(next(reader, ()))
             if header != record.columns:
-                raise record.error(f"the header must be '{','.join(record.columns)}', got '{','.join(header)}'", line=1)
+                columns = ",".join(record.columns)
+                raise record.error(f"the header must be '{columns}', got {shown(','.join(header))}", line=1)
             for row in reader:
                 if row:
                     _place(row, reader.line_num, rounds, record)
@@ -84,22 +85,22 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
     if len(row) != len(columns):
         raise record.error(f"has {len(row)} values, the header has {len(columns)}. Correct that line", line=line)
     if not (row[0].isascii() and row[0].isdigit() and len(row[0]) < 12) or int(row[0]) > len(rounds):
-        problem = f"round must count up from 0 without gaps, got '{row[0][:40]}'"
+        problem = f"round must count up from 0 without gaps, got {shown(row[0])}"
         raise record.error(f"{problem}. Add the missing rounds, or sort the lines", line=line)
     cell = []
     for (key, positions), name in zip(record.axes.items(), row[1:-1], strict=True):
         if name not in positions:
-            raise record.error(f"unknown {key}, got '{name}'. Known: {_first_names(positions)}", line=line)
+            raise record.error(f"unknown {key}, got {shown(name)}. Known: {_first_names(positions)}", line=line)
         cell.append(positions[name])
     try:
         value = float(row[-1])
     except ValueError:
         value = math.nan
     if not 0.0 <= value < math.inf:
-        problem = f"{columns[-1]} must be a number >= 0, got '{row[-1]}'"
+        problem = f"{columns[-1]} must be a number >= 0, got {shown(row[-1])}"
         raise record.error(f"{problem}. Correct that value", line=line)
     if columns[-1] == "gain" and value > 1.0:
-        problem = f"gain must be a power ratio <= 1, not dB, got '{row[-1]}'"
+        problem = f"gain must be a power ratio <= 1, not dB, got {shown(row[-1])}"
         raise record.error(f"{problem}. Convert with 10^(dB/10)", line=line)
     index = int(row[0])
     if index == len(rounds):

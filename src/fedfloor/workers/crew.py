@@ -76,6 +76,7 @@ class Processes:
             process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
                 [
                     sys.executable,
+                    "-P",  # does not put the working folder first
                     "-c",
                     f"from fedfloor.workers.crew import serve; serve({other_end.fileno()}, {scratch!r})",
                 ],

@@ -188,7 +188,8 @@ class _Worker:
         self.connection, other_end = Pipe()
         with other_end:
             self._process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
-                [sys.executable, "-m", "fedfloor.workers.worker", str(other_end.fileno())],
+                # -P does not put the working folder first
+                [sys.executable, "-P", "-m", "fedfloor.workers.worker", str(other_end.fileno())],
                 pass_fds=[other_end.fileno(), *(place.descriptor for place in places.values())],
                 start_new_session=True,  # Ctrl-C is for this process only
                 env=environment(),

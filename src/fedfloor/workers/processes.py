@@ -47,7 +47,10 @@ def environment() -> dict[str, str]:
 
 
 def settings() -> dict[str, str]:
-    """Environment variables that every child process needs, on this machine or another."""
+    """Environment variables that every child process needs, on this machine or another.
+
+    Folders are searched in the order of this process; the working folder is among them only if it is here.
+    """
     return {**_QUIET, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
 
 

@@ -2,7 +2,16 @@
 
 __all__ = ["check"]
 
-from fedfloor.cli.options import DataDirOption, Format, FormatOption, ScenarioArgument, SeedOption, SetOption, app
+from fedfloor.cli.options import (
+    DataDirOption,
+    Format,
+    FormatOption,
+    OwnOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+)
 
 
 @app.command()
@@ -11,6 +20,7 @@ def check(
     overrides: SetOption = None,
     seed: SeedOption = None,
     data_dir: DataDirOption = None,
+    own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Validate a scenario and show what it resolves to.
@@ -22,7 +32,7 @@ def check(
     from fedfloor.cli.show.scenarios import check_as_json, print_check
     from fedfloor.cli.show.terminal import print_json
 
-    checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir)
+    checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     if form is Format.JSON:
         print_json(check_as_json(checked))
     else:

@@ -10,6 +10,7 @@ import typer
 from fedfloor.cli.options import (
     Format,
     FormatOption,
+    OwnOption,
     QuietOption,
     RoundsOption,
     ScenarioArgument,
@@ -43,6 +44,7 @@ def compare(
         typer.Option("--out", metavar="DIR", help="Where every run gets a folder; default runs/compare-SCENARIO."),
     ] = None,
     overrides: SetOption = None,
+    own: OwnOption = False,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -60,8 +62,8 @@ def compare(
     with comparing(quiet=quiet) as watch:
         try:
             done = api.compare_with(
-                scenario, policies or (), rounds, seed=seed, overrides=overrides or (), out=out, options=options,
-                watch=watch,
+                scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out,
+                options=options, watch=watch,
             )  # fmt: skip
         except KeyboardInterrupt:
             raise StoppedRunError("the same command resumes from the last checkpoints") from None

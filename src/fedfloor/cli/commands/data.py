@@ -10,6 +10,7 @@ from fedfloor.cli.options import (
     DataDirOption,
     Format,
     FormatOption,
+    OwnOption,
     QuietOption,
     ScenarioArgument,
     SeedOption,
@@ -46,6 +47,7 @@ def data_show(
     data_dir: DataDirOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
+    own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Show who holds what: samples of every device, class by class.
@@ -58,7 +60,7 @@ def data_show(
     from fedfloor.cli.show.watching import reading
 
     with reading("the data"):
-        table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir)
+        table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     print_json(table) if form is Format.JSON else print_holding(table)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedfloor.cli.options import DataDirOption, Format, FormatOption, app
+from fedfloor.cli.options import DataDirOption, Format, FormatOption, OwnOption, app
 
 
 @app.command()
@@ -17,6 +17,7 @@ def evaluate(
         Path | None, typer.Option("--export", metavar="FILE", help="Also write the model, as safetensors.")
     ] = None,
     data_dir: DataDirOption = None,
+    own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Test the model of a run's last checkpoint: accuracy and confusion matrix. Needs the extra 'train'.
@@ -27,5 +28,5 @@ def evaluate(
     from fedfloor.cli.show.runs import print_evaluation
     from fedfloor.cli.show.terminal import print_json
 
-    evaluation = api.evaluate(folder, export=export, data_dir=data_dir)
+    evaluation = api.evaluate(folder, export=export, data_dir=data_dir, own=own)
     print_json(evaluation) if form is Format.JSON else print_evaluation(evaluation)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedfloor.cli.options import Format, FormatOption, app
+from fedfloor.cli.options import Format, FormatOption, OwnOption, app
 
 
 @app.command()
@@ -31,6 +31,7 @@ def plan(
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE", help="Write the round as a snapshot.")
     ] = None,
+    own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Decide one round: which floors are selected, on which channel, with which cuts, frequencies and powers.
@@ -41,7 +42,7 @@ def plan(
     from fedfloor.cli.show.plans import print_plan
     from fedfloor.cli.show.terminal import print_json, working
 
-    planned = api.plan_round(source, policy, solver=solver, index=index)
+    planned = api.plan_round(source, policy, solver=solver, index=index, own=own)
     with working(planned.first_delay):
         decided = api.decide_round(planned, export=export)
     print_json(decided) if form is Format.JSON else print_plan(decided)

@@ -6,6 +6,7 @@ from fedfloor.cli.options import (
     Format,
     FormatOption,
     OutOption,
+    OwnOption,
     PoliciesOption,
     QuietOption,
     RoundsOption,
@@ -29,6 +30,7 @@ def run(
     out: OutOption = None,
     options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     overrides: SetOption = None,
+    own: OwnOption = False,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -43,7 +45,7 @@ def run(
 
     runs = []
     for planned in api.plan_runs(
-        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), out=out, training=True,
+        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out, training=True,
         resume=options.resume,
     ):  # fmt: skip
         assert planned.folder is not None

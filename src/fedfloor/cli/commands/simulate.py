@@ -6,6 +6,7 @@ from fedfloor.cli.options import (
     Format,
     FormatOption,
     OutOption,
+    OwnOption,
     PoliciesOption,
     QuietOption,
     RoundsOption,
@@ -24,6 +25,7 @@ def simulate(
     seed: SeedOption = None,
     out: OutOption = None,
     overrides: SetOption = None,
+    own: OwnOption = False,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -37,7 +39,9 @@ def simulate(
     from fedfloor.cli.show.watching import simulating
 
     runs = []
-    for planned in api.plan_runs(scenario, policies or (), rounds, seed=seed, overrides=overrides or (), out=out):
+    for planned in api.plan_runs(
+        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out
+    ):
         with simulating(planned, quiet=quiet) as show:
             runs.append(api.simulate_planned(planned, on_round=show))
     print_json([as_json(run) for run in runs]) if form is Format.JSON else print_simulation(runs)

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from fedfloor.cli.options import Format, FormatOption, QuietOption, ScenarioArgument, SeedOption, SetOption, app
+from fedfloor.cli.options import (
+    Format,
+    FormatOption,
+    OwnOption,
+    QuietOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+)
 
 
 @app.command()
@@ -17,6 +26,7 @@ def tradeoff(
     ] = None,
     seed: SeedOption = None,
     overrides: SetOption = None,
+    own: OwnOption = False,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -32,7 +42,7 @@ def tradeoff(
     from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.tradeoffs import print_tradeoff, sweeping
 
-    resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds)
+    resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)
     with sweeping(resolved, quiet=quiet) as on_round:
         points = api.tradeoff(resolved, on_round=on_round)
     if form is Format.JSON:

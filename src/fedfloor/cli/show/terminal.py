@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,13 +23,24 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
+from fedfloor.cli.show.characters import printable
 from fedfloor.runs.folder import finite
 
 
 class _Terminal(Console):
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Everything that is printed passes here; only rich's own control sequences reach the terminal as such."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text as it will be shown, so that tables measure the right width."""
+        return super().render_str(printable(text), **options)
+
     def on_broken_pipe(self) -> None:
         """Leave it to `cli.main`: a reader who stops early, as `| head` does, is not a failure."""
         raise BrokenPipeError
@@ -68,7 +79,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """One JSON document on standard output, in ASCII, so that it needs no `printable`."""
     print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
 
 
@@ -92,7 +103,7 @@ def print_table(table: Table) -> None:
     If columns do not fit side by side, their gaps narrow first, then texts of several words take several lines. A table
     that is still too wide runs over the edge, and the terminal continues it on the next line.
     """
-    cells = [[str(column.header), *map(str, column.cells)] for column in table.columns]
+    cells = [[printable(str(cell)) for cell in (column.header, *column.cells)] for column in table.columns]
     most = [max(map(cell_len, texts)) for texts in cells]
     least = [
         high if column.no_wrap else max(cell_len(word) for text in texts for word in text.split() or [""])
@@ -144,7 +155,7 @@ def columns() -> list[ProgressColumn]:
 
     label = Column(no_wrap=True, overflow="ellipsis", max_width=_most_label())
     return [
-        TextColumn("{task.description}", table_column=label),
+        TextColumn("{task.description}", markup=False, table_column=label),
         BarColumn(bar_width=_bar_width(), table_column=whole()),
         MofNCompleteColumn(table_column=whole()),
         TimeRemainingColumn(table_column=whole()),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from torch import nn
 
-from fedfloor.errors import ModelError, advice_for
+from fedfloor.errors import ModelError, advice_for, shown
 from fedfloor.references import find_reference, where_raised
 from fedfloor.scenario.model import Model
 
@@ -65,22 +65,24 @@ def build_model(settings: Model, *, width: float | None = None) -> nn.Module:
     """Build the network that a scenario names, at its own width or another one."""
     name = settings.name
     if name in ("vgg11", "cnn") and len(settings.input) != 3:
-        raise ModelError(f"model '{name}': the input must be [channels, height, width], got {list(settings.input)}")
+        shape = shown(list(settings.input))
+        raise ModelError(f"model '{name}': the input must be [channels, height, width], got {shape}")
     if name in MODELS:
         return MODELS[name](settings, settings.width if width is None else width)
     if ":" not in name:
         advice = advice_for(name, MODELS)
-        raise ModelError(f"model '{name}': unknown. {advice} Name your own as package.module:callable")
-    function = find_reference(name, f"model '{name}'", ModelError)
+        raise ModelError(f"model {shown(name)}: unknown. {advice} Name your own as package.module:callable")
+    function = find_reference(name, f"model {shown(name)}", ModelError)
     if not callable(function):
-        raise ModelError(f"model '{name}': is a {type(function).__name__}, not a callable. Name a function or class")
+        problem = f"is a {type(function).__name__}, not a callable"
+        raise ModelError(f"model {shown(name)}: {problem}. Name a function or class")
     try:
         network = function()
     except (Exception, SystemExit) as error:  # the user's function may raise anything
-        raise ModelError(f"model '{name}': calling it without arguments failed: {where_raised(error)}") from error
+        raise ModelError(f"model {shown(name)}: calling it without arguments failed: {where_raised(error)}") from error
     if not isinstance(network, nn.Module):
         problem = f"must return a torch.nn.Module, got {type(network).__name__}"
-        raise ModelError(f"model '{name}': {problem}. Return a torch.nn.Sequential")
+        raise ModelError(f"model {shown(name)}: {problem}. Return a torch.nn.Sequential")
     return network
 
 

@@ -1,0 +1,12 @@
+"""Characters that a terminal would obey instead of showing them; names in received files may contain them."""
+
+__all__ = ["printable"]
+
+#: control characters, and those that change the direction of the text after them
+_OBEYED = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_SHOWN = {code: "\ufffd" for code in _OBEYED if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """The text with U+FFFD for every such character but newlines and tabs."""
+    return text.translate(_SHOWN)

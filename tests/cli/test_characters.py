@@ -1,0 +1,83 @@
+"""Names in received files give the terminal no orders."""
+
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from fedfloor.cli.show.characters import printable
+from fedfloor.cli.show.terminal import _Terminal, table_of
+from tests.conftest import Table, small_table
+from tests.runs.test_plan import EXAMPLE
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+ORDERS = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202egnp.exe\u2066"
+OBEYED = set("\x1b\x07\x9b\x7f\u202e\u2066")
+
+
+def test_only_newlines_and_tabs_are_left_of_the_control_characters() -> None:
+    every = "".join(map(chr, [*range(0xA0), *range(0x2028, 0x2030), *range(0x2066, 0x206A)]))
+    left = printable(every)
+    assert len(left) == len(every)
+    assert {character for character in left if not character.isprintable()} == {
+        "\n",
+        "\t",
+        "\u2028",
+        "\u2029",
+        "\u202f",
+    }
+    assert printable("Halle 1, größer als ± 3 µm…") == "Halle 1, größer als ± 3 µm…"
+
+
+def test_colours_and_progress_reach_the_terminal_and_orders_do_not() -> None:
+    said = io.StringIO()
+    out = _Terminal(file=said, force_terminal=True, color_system="standard", markup=False)
+    table = table_of(ORDERS, "name")
+    table.add_row(ORDERS, style="red")
+    out.print(table)
+    with out.status("deciding"):
+        out.print(ORDERS)
+    assert "\x1b[31m" in said.getvalue()
+    assert "\x1b[2K" in said.getvalue()  # the spinner clears its line
+    assert not {"\x1b[2J", "\x1b]0;"} & {said.getvalue()[at : at + 4] for at in range(len(said.getvalue()))}
+    assert not (OBEYED - {"\x1b"}) & set(said.getvalue())
+    assert said.getvalue().count("gnp.exe") >= 3
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_snapshot_gives_no_orders(form: str, fedfloor_command: Command, tmp_path: Path) -> None:
+    snapshot = json.loads(json.dumps(EXAMPLE))
+    snapshot["gateways"][0]["name"] = ORDERS
+    (tmp_path / "round.json").write_text(json.dumps(snapshot))
+    done = fedfloor_command("plan", "round.json", "--format", form)
+    assert done.returncode == 0, done.stderr
+    assert "gnp.exe" in done.stdout
+    assert not OBEYED & set(done.stdout + done.stderr)
+
+
+def test_an_error_gives_no_orders(fedfloor_command: Command, tmp_path: Path) -> None:
+    changes: tuple[Table, ...] = ({"name": ORDERS}, {ORDERS: 1}, {"policy": {"name": ORDERS}})
+    for number, change in enumerate(changes):
+        file = tmp_path / f"plant-{number}.toml"
+        file.write_text(tomli_w.dumps(small_table() | change), encoding="utf-8")
+        done = fedfloor_command("check", file.name)
+        assert (done.returncode, "\\x1b]0;title" in done.stderr) == (2, True), done.stderr
+        assert not OBEYED & set(done.stderr)
+    done = fedfloor_command("check", f"{ORDERS}.toml")
+    assert (done.returncode, "\ufffd]0;title" in done.stderr) == (2, True)
+    assert not OBEYED & set(done.stderr)
+
+
+def test_a_log_gives_no_orders(fedfloor_command: Command, tmp_path: Path) -> None:
+    assert fedfloor_command("simulate", "quick", "--policy", "random", "--rounds", "2", "--out", "run").returncode == 0
+    log = tmp_path / "run" / "rounds.jsonl"
+    records = [json.loads(line) | {"policy": ORDERS} for line in log.read_text().splitlines()]
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    done = fedfloor_command("report", "run")
+    assert done.returncode == 0, done.stderr
+    assert "gnp.exe" in done.stdout
+    assert not OBEYED & set(done.stdout + done.stderr)
