@@ -96,6 +96,13 @@ def test_a_device_trains_alike_whoever_else_does(model: Model, workers: int) -> 
             assert np.linalg.norm(trained - by_itself) <= 1e-6 * np.linalg.norm(trained)
 
 
+@pytest.mark.parametrize("model", [CNN, DENSE], ids=["cnn", "mlp"])
+def test_a_round_that_no_device_trains_in_has_no_results(model: Model) -> None:
+    nobody = np.array([], int)
+    with engine_for(job(model), samples(), 1) as engine:
+        assert list(train_devices(engine, 0, nobody, nobody, engine.work.first_weights())) == []
+
+
 @pytest.mark.parametrize("model", [CNN, NORMED], ids=["cnn", "batch norm"])
 def test_halves_apart_train_as_the_network_in_one_piece(model: Model) -> None:
     trained = {}
