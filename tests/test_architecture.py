@@ -35,8 +35,8 @@ ORDER = {
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options folder profile planned replay bounds driving simulate train export evaluate plan tradeoff mirror "
-    "compare",
+    "runs": "options folder target profile planned replay bounds driving simulate train export evaluate plan tradeoff "
+    "mirror compare",
     "reports": "saving palette policies variants beside reading arrays statistics cells results export measures claims "
     "reaching tables sections drawing figures registry pictures markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
