@@ -29,7 +29,7 @@ ORDER = {
     "scheduling/solver": "compiling solution assignment uplink floor packing reasons slack knapsack coupled exact "
     "paper solve",
     "training": "data network work tasks trial",
-    "training/data": "samples sources fetching partition holding",
+    "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split dense weights stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
