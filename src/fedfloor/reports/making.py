@@ -2,13 +2,15 @@
 
 __all__ = ["STEPS", "Report", "make_report"]
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 
 from fedfloor.errors import MissingExtraError, RunLogError
-from fedfloor.files import ELSEWHERE, refused_write
+from fedfloor.files import ELSEWHERE, lock, make_private, refused_write
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import write_page
@@ -69,16 +71,16 @@ def make_report(
     _check_extra()
     on_step("reading")
     collection = collect(paths)
-    _check_place(place)
     csv_file = None if csv is None else Path(csv)
-    if csv_file is not None:
-        write_csv(collection, csv_file)
-    on_step("tables")
-    all_tables = tables(collection)
-    results = results_of(collection)
-    figures = write_pictures(results, place / PICTURES, pdf=pdf, on_figure=on_step)
-    on_step("page")
-    write_page(results, all_tables, place / PAGE)
+    with _only_writer(place):
+        if csv_file is not None:
+            write_csv(collection, csv_file)
+        on_step("tables")
+        all_tables = tables(collection)
+        results = results_of(collection)
+        figures = write_pictures(results, place / PICTURES, pdf=pdf, on_figure=on_step)
+        on_step("page")
+        write_page(results, all_tables, place / PAGE)
     return Report(collection, all_tables, place / PAGE, figures, csv_file)
 
 
@@ -91,15 +93,28 @@ def _check_extra() -> None:
             raise MissingExtraError("a report", "report") from error
 
 
-def _check_place(place: Path) -> None:
-    """Refuse a folder that cannot be written to, before the work begins."""
+@contextmanager
+def _only_writer(place: Path) -> Iterator[None]:
+    """Make the folders of a report, or refuse them before the work begins; keep other reports out until the end.
+
+    The lock is on the folder of figures, because a run that is still going on has locked its own folder.
+    """
     for folder in (place, place / PICTURES):
         try:
             if folder.exists() and not folder.is_dir():
                 raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
         except OSError as error:
             raise refused_write(folder, error, again="report again", advice=ELSEWHERE) from None
+    try:
+        handle = lock(place / PICTURES)
+    except OSError as error:
+        raise refused_write(place / PICTURES, error, again="report again", advice=ELSEWHERE) from None
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _as_json(run: ReadRun) -> dict[str, object]:
