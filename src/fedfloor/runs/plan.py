@@ -45,7 +45,7 @@ from fedfloor.scheduling.registry import (
 from fedfloor.scheduling.snapshot import Snapshot, is_snapshot, snapshot_of, state_of
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 from fedfloor.scheduling.traits import first_delay, solution_of, tradeoff_of
-from fedfloor.scheduling.usage import FloorUsage, usage_of
+from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
 
 class DevicePlan(TypedDict):
@@ -176,7 +176,7 @@ def answer(planned: PlannedRound) -> PlanAnswer:
         "solver": solver_of(spec),
         "round": state.index,
         "tradeoff_v": weight,
-        "objective": (weight * delay if weight else 0.0) - float(state.queue[decision.selected].sum()),
+        "objective": objective_of(weight, delay, float(state.queue[decision.selected].sum())),
         "delay_s": delay,
         "solve_s": seconds,
         "optimality_gap": None if solution is None else solution.gap,
