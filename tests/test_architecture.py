@@ -29,14 +29,14 @@ ORDER = {
     "scheduling/solver": "compiling solution assignment uplink floor packing reasons slack knapsack coupled exact "
     "paper solve",
     "training": "data network work tasks trial",
-    "training/data": "samples sources fetching partition holding",
+    "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split dense weights stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust folder profile planned replay bounds driving simulate train export evaluate plan tradeoff "
-    "mirror compare",
+    "runs": "options trust folder target profile planned replay bounds driving simulate train export evaluate plan "
+    "tradeoff mirror compare",
     "reports": "saving palette policies variants beside reading arrays statistics cells results export measures claims "
     "reaching tables sections drawing figures registry pictures markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",

@@ -139,3 +139,11 @@ def test_headline_says_why_a_floor_can_never_take_part(change: object, reason: s
     (obstacle,) = headline_of(table).obstacles
     assert obstacle.floor == "press"
     assert reason in obstacle.reason
+
+
+@pytest.mark.parametrize("gain", [5e-324, 1e-300, 1e300])
+def test_extreme_links_have_times_without_warnings(gain: float) -> None:
+    (time,) = transmit_time(3e8, 0.2, np.array([gain]), np.array([0.0]), bandwidth=1e6, noise_density=4e-21)
+    assert time > 0.0
+    (mean,) = path_gain(np.array([1e-30]), reference_gain=1e50, reference_distance=1e30, exponent=10.0)
+    assert np.isfinite(mean)

@@ -18,6 +18,7 @@ import fedfloor.reports.making
 from fedfloor.cli.show import reports as printed
 from fedfloor.cli.show import terminal
 from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
+from fedfloor.files import lock
 from fedfloor.reports.cells import Table
 from fedfloor.reports.making import Report
 from fedfloor.reports.reading import collect
@@ -294,6 +295,42 @@ def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -
     with pytest.raises(RunLogError, match=r"pipe.csv: is a pipe or a device, not a plain file"):
         fedfloor.report(runs, csv=tmp_path / "pipe.csv")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> None:
+    out, table = tmp_path / "out", tmp_path / "rounds.csv"
+    (out / "figures").mkdir(parents=True)
+    handle = lock(out / "figures")
+    assert handle is not None
+    with pytest.raises(
+        RunLogError, match=r"figures: another process is writing it. Wait for it, or name another folder"
+    ):
+        fedfloor.report(runs / "random-1", out=out, csv=table)
+    assert (list((out / "figures").iterdir()), (out / "report.html").exists(), table.exists()) == ([], False, False)
+    os.close(handle)
+    seen: list[str] = []
+
+    def meanwhile(step: str) -> None:
+        if step == "page":
+            with pytest.raises(RunLogError, match="another process is writing it"):
+                fedfloor.report(runs / "random-2", out=out)
+            seen.append(step)
+
+    fedfloor.report(runs / "random-1", out=out, on_step=meanwhile)
+    assert seen == ["page"]
+    fedfloor.report(runs / "random-2", out=out)  # the lock is gone
+
+
+def test_a_run_that_goes_on_can_be_reported_in_its_folder(runs: Path) -> None:
+    handle = lock(runs / "random-1")
+    assert handle is not None
+    assert fedfloor.report(runs / "random-1").page.exists()
+    os.close(handle)
+
+
+def test_only_the_user_can_read_a_new_report(runs: Path, tmp_path: Path) -> None:
+    fedfloor.report(runs / "random-1", out=tmp_path / "new")
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new", tmp_path / "new" / "figures")] == [0o700, 0o700]
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:

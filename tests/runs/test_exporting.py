@@ -115,9 +115,60 @@ def test_a_file_that_is_no_export_is_named(run: Path, tmp_path: Path) -> None:
     save_file(load_file(weights), tmp_path / "other.safetensors", facts)
     with pytest.raises(ModelError, match="does not fit its network"):
         fedfloor.load_model(tmp_path / "other.safetensors")
-    save_file(load_file(weights), tmp_path / "scale.safetensors", {**facts, "model": "mlp", "deviation": "[0.0]"})
-    with pytest.raises(ModelError, match="mean and deviation must be finite, deviation > 0"):
-        fedfloor.load_model(tmp_path / "scale.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "said"),
+    [
+        ("deviation", "[0.0]", r"deviation must be > 0, got \[0\.0\]"),
+        ("deviation", "[1e-300]", r"deviation must be > 0, got \[1e-300\]"),
+        ("deviation", "[-1]", r"deviation must be > 0, got \[-1\]"),
+        ("deviation", "[NaN]", r"deviation must be 1 finite numbers, one per channel, got \[NaN\]"),
+        ("mean", "[1e300]", r"mean must be 1 finite numbers, one per channel, got \[1e300\]"),
+        ("mean", f"[{10**400}]", "mean must be 1 finite numbers"),
+        ("mean", "[]", "mean must be 1 finite numbers"),
+        ("mean", "[1, 2]", "mean must be 1 finite numbers"),
+        ("mean", "[[1.0]]", "mean must be 1 finite numbers"),
+        ("mean", "[true]", "mean must be 1 finite numbers"),
+        ("mean", '["1"]', "mean must be 1 finite numbers"),
+        ("mean", "1.0", "mean must be 1 finite numbers"),
+        ("mean", '{"0": 1}', "mean must be 1 finite numbers"),
+        ("mean", "[" * 100_000, "recursion"),
+        ("mean", "one", "Expecting value"),
+        ("width", "64", "size mismatch"),
+        ("width", "1e7", "width: Input should be less than or equal to 64"),
+        ("input", "[]", "input"),
+    ],
+)
+def test_an_export_with_wrong_facts_is_refused(fact: str, value: str, said: str, tmp_path: Path) -> None:
+    facts = {"model": "mlp", "width": "1.0", "batch_norm": "false", "head": '"linear"', "classes": "10"}
+    facts |= {"input": "[1, 28, 28]", "mean": "[0.0]", "deviation": "[1.0]"}
+    weights = build_model(Model(name="mlp", input=(1, 28, 28))).state_dict()
+    file = tmp_path / "model.safetensors"
+    save_file(weights, file, facts)
+    assert fedfloor.load_model(file)(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+    save_file(weights, file, {**facts, fact: value})
+    with pytest.raises(ModelError, match=rf"model\.safetensors: does not fit its network: .*{said}.*. Export it again"):
+        fedfloor.load_model(file)
+    save_file(weights, file, {key: entry for key, entry in facts.items() if key != "deviation"})
+    with pytest.raises(ModelError, match=r"it has no 'deviation'. Export it again"):
+        fedfloor.load_model(file)
+
+
+def test_an_export_with_wrong_weights_is_refused(tmp_path: Path) -> None:
+    facts = {"model": "mlp", "width": "1.0", "batch_norm": "false", "head": '"linear"', "classes": "10"}
+    facts |= {"input": "[1, 28, 28]", "mean": "[0.0]", "deviation": "[1.0]"}
+    weights = build_model(Model(name="mlp", input=(1, 28, 28))).state_dict()
+    wrong = {
+        "1.bias must be torch.float32, got torch.float64": weights["1.bias"].double(),
+        "1.bias must be torch.float32, got torch.int64": weights["1.bias"].long(),
+        "1.bias has a value that is not finite": torch.full_like(weights["1.bias"], torch.nan),
+        "size mismatch for 1.bias": torch.zeros(3),
+    }
+    for said, bias in wrong.items():
+        save_file({**weights, "1.bias": bias}, tmp_path / "model.safetensors", facts)
+        with pytest.raises(ModelError, match=f"does not fit its network: .*{said}"):
+            fedfloor.load_model(tmp_path / "model.safetensors")
 
 
 def test_an_export_of_another_ending_is_refused(run: Path, tmp_path: Path) -> None:

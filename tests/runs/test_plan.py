@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import os
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 import fedfloor
-from fedfloor.errors import PolicyError, RunLogError, SnapshotError
+from fedfloor.errors import FailedRunError, PolicyError, RunLogError, SnapshotError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.runs.plan import PlannedRound, export_snapshot
+from fedfloor.runs.plan import PlannedRound, export_snapshot, logged_round
 from fedfloor.runs.tradeoff import STEPS, measure_tradeoff
 from fedfloor.scheduling.registry import PolicySpec, make_policy
 from fedfloor.scheduling.snapshot import snapshot_of
@@ -196,6 +197,58 @@ def test_the_command_prints_a_table_and_writes_snapshots(fedfloor_command: Calla
     wrong = fedfloor_command("plan", "out.json", "--solver", "gurobi")
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
     assert "solver must be exact or paper, got 'gurobi'" in wrong.stderr
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Path:
+    fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_an_exported_round_replaces_nothing_but_a_snapshot(logged: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("my notes")
+    (tmp_path / "other.json").write_text('{"tradeoff_v": 1.0}')
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "link").symlink_to(logged / "rounds.jsonl")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    wrong = {
+        logged / "scenario.toml": "belongs to the run itself",
+        logged / "rounds.jsonl": "belongs to the run itself",
+        tmp_path / "link": "belongs to the run itself",
+        tmp_path / "folder": r"is a folder. Name a file in it, such as .*round\.json",
+        tmp_path / "pipe": "is a pipe or a device",
+        Path("/dev/null"): "is a pipe or a device",
+        tmp_path / "nowhere" / "round.json": "there is no folder .*nowhere. Make it",
+        tmp_path / "notes.txt": "exists, but is not a snapshot. Name another file",
+        tmp_path / "other.json": "exists, but is not a snapshot. Name another file",
+        tmp_path / "list.json": "exists, but is not a snapshot. Name another file",
+    }
+    planned = logged_round(logged, 0)
+    for path, expected in wrong.items():
+        with pytest.raises(RunLogError, match=expected):
+            export_snapshot(planned, path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    (tmp_path / "round.json").write_text(json.dumps({**EXAMPLE, "tradeoff_v": -1.0}))
+    export_snapshot(planned, tmp_path / "round.json")
+    assert len(fedfloor.plan(tmp_path / "round.json")["gateways"]) == 6
+
+
+def test_a_full_disk_leaves_the_old_snapshot(logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "round.json"
+    file.write_text(json.dumps(EXAMPLE))
+    before = sorted(tmp_path.iterdir())
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        FailedRunError, match=r"round\.json: cannot be written: No space left on device. Make room, then"
+    ):
+        export_snapshot(logged_round(logged, 0), file)
+    assert (json.loads(file.read_text()), sorted(tmp_path.iterdir())) == (EXAMPLE, before)
 
 
 def test_theorem_2_with_its_repairs() -> None:  # Eq. (32), (33)

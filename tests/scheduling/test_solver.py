@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import fedfloor
+from fedfloor.costs.compute import round_delay
 from fedfloor.costs.plant import Gateways
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scheduling.checking import check_decision
@@ -23,6 +24,8 @@ from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
 from fedfloor.scheduling.state import IDLE, RoundState
+from fedfloor.scheduling.usage import usage_of
+from tests.conftest import known
 from tests.scheduling.oracle import best_objective, broken_constraints, least_delay, random_round
 
 ROUNDS = 208
@@ -266,6 +269,41 @@ def test_zero_gain_leaves_a_floor_out_and_says_so() -> None:
     found = solve(dataclasses.replace(state, weather=dataclasses.replace(state.weather, uplink_gain=gain)), 1.0)
     assert found.reasons[4] == "infeasible: radio: no channel delivers in both directions"
     assert int(found.decision.selected.sum()) == 3
+
+
+@pytest.mark.parametrize("tradeoff", [1e-300, 1e30])
+@pytest.mark.parametrize("gain", [5e-324, 1e-300, 1e-290, 1e-30, 1.0, 1e300])
+def test_extreme_gains_give_finite_answers(gain: float, tradeoff: float) -> None:  # warnings are errors
+    state = paper_state(2)
+    for limited in (True, False):
+        energy = state.weather.gateway_energy if limited else np.full_like(state.weather.gateway_energy, np.inf)
+        for links in (("uplink_gain",), ("downlink_gain",), ("uplink_gain", "downlink_gain")):
+            gains = {key: np.full_like(state.gain_up, gain) for key in links}
+            weather = dataclasses.replace(state.weather, gateway_energy=energy, **gains)
+            extreme = dataclasses.replace(state, weather=weather)
+            exact, paper = solve(extreme, tradeoff), solve(extreme, tradeoff, "paper")
+            assert exact.decision.selected.sum() >= paper.decision.selected.sum()
+            for found in (exact, paper):
+                assert math.isfinite(found.objective)
+                assert math.isfinite(found.delay)
+                assert not any("inf " in (reason or "") for reason in found.reasons)
+                usage = usage_of(extreme, found.decision.channel, known(found.decision.allocation))
+                assert round_delay(usage.delay, found.decision.selected) == pytest.approx(found.delay, rel=1e-7)
+                assert not (usage.short_of_energy | usage.short_of_memory).any()
+
+
+@pytest.mark.parametrize("energy", [1e-4, 1e-20, 1e-30, 1e-40])
+def test_training_that_takes_ages_is_found_by_both_solvers(energy: float) -> None:
+    state = paper_state(2)
+    weather = dataclasses.replace(
+        state.weather,
+        uplink_gain=np.full_like(state.gain_up, 1e100),
+        gateway_energy=np.full_like(state.weather.gateway_energy, energy),
+    )
+    slow = dataclasses.replace(state, weather=weather)
+    exact, paper = solve(slow, 1.0), solve(slow, 1.0, "paper")
+    assert exact.decision.selected.sum() == 3 >= paper.decision.selected.sum()
+    assert broken_constraints(slow, exact) == []
 
 
 def test_more_channels_than_floors_serves_every_floor() -> None:

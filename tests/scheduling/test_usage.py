@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fedfloor.scenario import Scenario, build, expand
 from fedfloor.scenario.reading import parse
 from fedfloor.scheduling.fixed import on_best_channels
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
-from fedfloor.scheduling.usage import link_times, training_usage, usage_of
+from fedfloor.scheduling.usage import link_times, objective_of, training_usage, usage_of
 from tests.conftest import known, small_table
 
 
@@ -188,3 +189,10 @@ def test_a_summary_adds_up_what_the_log_says() -> None:
     assert summary.mean_energy == pytest.approx(4.0)
     assert summary.shortfall == 0.0
     assert [floor.completed_rate for floor in summary.floors] == [0.95, 1.0]
+
+
+def test_a_finite_delay_has_a_finite_objective() -> None:
+    assert objective_of(2.0, 3.0, 1.0) == 5.0
+    assert objective_of(1e30, 1e290, 1.0) == sys.float_info.max
+    assert objective_of(1.0, math.inf, 1.0) == math.inf
+    assert objective_of(0.0, math.inf, 1.0) == -1.0

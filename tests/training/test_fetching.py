@@ -115,6 +115,21 @@ def test_a_begun_download_goes_on_or_starts_anew(server: Server, knows_ranges: b
     assert (seen[0] > 300_000) == knows_ranges
 
 
+def test_a_part_that_is_a_link_is_not_followed(server: Server, tmp_path: Path) -> None:
+    other, part = tmp_path / "other.txt", begun(tmp_path, b"")
+    other.write_text("of someone else")
+    for target in (other, tmp_path / "nowhere"):
+        part.unlink()
+        part.symlink_to(target)
+        with pytest.raises(
+            DataError, match=r"data\.bin\.part: is a link or another special file. Remove it, then fetch"
+        ):
+            fetch("toy", tmp_path, remotes={"toy": (server.remote(),)})
+    assert (other.read_text(), (tmp_path / "nowhere").exists()) == ("of someone else", False)
+    with pytest.raises(OSError, match="symbolic links"):  # one that appears after the check
+        fetching._receive(server.remote(), part, 0, lambda *_: None)
+
+
 def test_a_part_that_is_complete_or_too_long_is_dealt_with(server: Server, tmp_path: Path) -> None:
     remotes = {"toy": (server.remote(),)}
     part = begun(tmp_path, CONTENT)

@@ -1,12 +1,15 @@
 """Data sets are read from official files in every form they come in, and nothing else passes for one."""
 
+import dataclasses
 import gzip
 import io
 import lzma
 import os
 import tarfile
+import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -336,6 +339,159 @@ def test_foreign_and_truncated_mat_files_are_refused(tmp_path: Path) -> None:
             load_dataset("svhn", tmp_path)
     scipy.io.savemat(path, {"X": np.zeros((3, 32, 32, 4)), "y": np.ones((4, 1))})
     with pytest.raises(DataError, match=r"X is float64 \(3, 32, 32, 4\), must be uint8 \(32, 32, 3, N\)"):
+        load_dataset("svhn", tmp_path)
+
+
+# files that unpack to far more than they should
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Check that the block needs no more than a few tens of megabytes at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def ten_gigabytes() -> bytes:
+    """A .gz of 10 MB that unpacks to 10 GB of zeros."""
+    return gzip.compress(bytes(1 << 24)) * 640
+
+
+def test_an_idx_file_that_unpacks_to_more_than_its_header_says_is_refused(tmp_path: Path) -> None:
+    write_fashion_mnist(tmp_path, packed=True)
+    file = tmp_path / f"{IDX[0]}.gz"
+    file.write_bytes(file.read_bytes() + ten_gigabytes())
+    with little_memory(), pytest.raises(DataError, match=r"holds more than 23,536 bytes, its header says 23,536"):
+        load_dataset("fashion-mnist", tmp_path)
+    header = bytes([0, 0, 8, 3]) + (2**32 - 1).to_bytes(4, "big") + 2 * (28).to_bytes(4, "big")
+    file.write_bytes(gzip.compress(header) + ten_gigabytes())
+    with (
+        little_memory(),
+        pytest.raises(DataError, match=r"its header says 3,367,\d{3},\d{3},\d{3} bytes, must be at most"),
+    ):
+        load_dataset("fashion-mnist", tmp_path)
+
+
+def test_a_file_without_a_known_size_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_LARGEST", 1 << 24)
+    write_fashion_mnist(tmp_path, packed=True)
+    (tmp_path / f"{IDX[0]}.gz").write_bytes(ten_gigabytes())
+    with (
+        little_memory(),
+        pytest.raises(DataError, match=r"ubyte.gz: holds more than 16,777,216 bytes, must hold at most"),
+    ):
+        load_dataset("fashion-mnist", tmp_path)
+
+
+@pytest.mark.parametrize("size", [10_000_000_000, 0])
+def test_an_archive_with_a_huge_member_is_refused(
+    size: int, small_cifar: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
+    member.size = size
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(gzip.compress(member.tobuf()) + ten_gigabytes())
+    said = f"data_batch_1.bin: holds {size:,} bytes, must hold 61,460"
+    with little_memory(), pytest.raises(DataError, match=said):
+        load_dataset("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz"])
+def test_an_archive_is_unpacked_up_to_a_limit(
+    ending: str, small_cifar: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_LARGEST_ARCHIVE", 1 << 24)
+    member = tarfile.TarInfo("cifar-10-batches-bin/readme.html")
+    member.size = 10_000_000_000
+    pack = gzip.compress if ending == "gz" else lzma.compress
+    path = tmp_path / f"cifar-10-binary.tar.{ending}"
+    path.write_bytes(pack(member.tobuf()) + 10 * pack(bytes(1 << 23)))
+    with little_memory(), pytest.raises(DataError, match=r"tar...: unpacks to more than 16,777,216 bytes, must"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_blocks_of_an_xz_are_unpacked_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_LARGEST_ARCHIVE", 1 << 20)
+    path = tmp_path / "cifar-10-binary.tar.xz"
+    path.write_bytes(xz_in_blocks(bytes(1 << 21), [1 << 20, 1 << 20]))
+    with pytest.raises(DataError, match=r"tar.xz: unpacks to more than 1,048,576 bytes, must be at most that"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_a_block_of_an_xz_is_unpacked_up_to_the_size_in_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "some.xz"
+    path.write_bytes(xz_in_blocks(bytes(1 << 26), [1 << 25, 1 << 25]))
+    first, _ = sources._xz_blocks(path)
+    with little_memory(), pytest.raises(lzma.LZMAError, match="another size than the index says"):
+        sources._unpack_block(path, dataclasses.replace(first, plain=1000))
+
+
+def xz_with_index(records: bytes) -> bytes:
+    """A .xz whose index is not what it should be; its checksums are right."""
+    whole = lzma.compress(b"")
+    index = b"\0" + records
+    index += b"\0" * (-len(index) % 4)
+    index += crc32(index)
+    tail = (len(index) // 4 - 1).to_bytes(4, "little") + whole[6:8]
+    return whole[:12] + index + crc32(tail) + tail + b"YZ"
+
+
+@pytest.mark.parametrize(
+    "records",
+    [b"\xff" * 8 + b"\x7f", b"\xff" * 500_000, b"\xff\xff\xff\x7f" + bytes(500_000), b"\x80" * 5_000_000],
+    ids=["blocks of nothing", "a long number", "many empty blocks", "a large index"],
+)
+def test_an_index_of_an_xz_that_goes_on_forever_is_refused(
+    records: bytes, small_cifar: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    (tmp_path / "cifar-10-binary.tar.xz").write_bytes(xz_with_index(records))
+    with little_memory(), pytest.raises(DataError, match=r"tar.xz: is damaged or incomplete"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_a_mat_file_is_unpacked_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_LARGEST", 1 << 24)
+    write_svhn(tmp_path, [1, 2, 3])
+    large = {"X": np.zeros((32, 32, 3, 20_000), np.uint8), "y": np.ones((20_000, 1))}
+    scipy.io.savemat(tmp_path / "train_32x32.mat", large, do_compression=True)
+    said = r"train_32x32.mat: .*it unpacks to more than 16,777,216 bytes"
+    with little_memory(), pytest.raises(DataError, match=said):
+        load_dataset("svhn", tmp_path)
+
+
+def test_a_mat_file_holds_arrays_of_numbers_in_few_variables(tmp_path: Path) -> None:
+    write_svhn(tmp_path, [1, 2, 3])
+    path = tmp_path / "train_32x32.mat"
+    scipy.io.savemat(path, {"X": np.array([1, "a", 2.5], object), "y": np.ones((3, 1))}, do_compression=True)
+    with pytest.raises(DataError, match=r"train_32x32.mat: X is a MATLAB cell, must be an array of numbers"):
+        load_dataset("svhn", tmp_path)
+    scipy.io.savemat(path, {f"v{k}": 1 for k in range(200)})
+    with pytest.raises(DataError, match=r"train_32x32.mat: .*it has more than 100 variables"):
+        load_dataset("svhn", tmp_path)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_packed_mat_file_reads_as_a_plain_one(packed: bool, tmp_path: Path) -> None:
+    images = write_svhn(tmp_path, [1, 10, 9])
+    scipy.io.savemat(
+        tmp_path / "test_32x32.mat", {"X": images, "y": np.array([[2], [3], [4]], np.uint8)}, do_compression=packed
+    )
+    data = load_dataset("svhn", tmp_path)
+    np.testing.assert_array_equal(data.test_images, images.transpose(3, 2, 0, 1))
+    assert data.test_labels.tolist() == [2, 3, 4]
+
+
+def test_a_lack_of_memory_is_not_taken_for_a_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_svhn(tmp_path, [1, 2, 3])
+
+    def short(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(scipy.io, "loadmat", short)
+    with pytest.raises(MemoryError):
         load_dataset("svhn", tmp_path)
 
 

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from fedfloor.api import evaluate
 from fedfloor.errors import ModelError
-from fedfloor.training.work import is_short_of_memory
+from fedfloor.training.network import stored
+from fedfloor.training.work import is_short_of_memory, undisturbed
 from tests.runs.small import small_run
 
 OWN = r"networks\.py, line \d+\)"
@@ -89,3 +91,16 @@ def test_a_run_leaves_torchs_threads_and_random_numbers_alone(tmp_path: Path) ->
         assert torch.equal(torch.rand(4), expected)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_a_lack_of_memory_in_torch_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match="can't allocate memory"), undisturbed():
+        torch.empty(2**48)
+    with pytest.raises(RuntimeError, match="shapes"), undisturbed():
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+
+def test_weights_that_memory_does_not_hold_are_not_given_to_safetensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "save", pytest.fail)  # it would end the process
+    with pytest.raises(MemoryError):
+        stored.packed({"weight": np.broadcast_to(np.float32(1.0), (2**48,))})

@@ -47,6 +47,12 @@ def linger(tell: Tell, note: Path) -> None:
     time.sleep(60)
 
 
+def chatter(tell: Tell, note: Path) -> None:
+    note.write_text(f"{os.getpid()} {tempfile.mkdtemp()}")
+    while True:
+        tell("still here")
+
+
 @dataclass(frozen=True, slots=True)
 class Dies:
     """A policy whose process is lost in the fourth round, whenever it gets there."""

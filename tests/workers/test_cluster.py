@@ -38,6 +38,27 @@ def address() -> Iterator[str]:
         gc.collect()
 
 
+@pytest.mark.slow
+def test_a_cluster_of_this_machine_cannot_be_reached_from_others() -> None:
+    import ray  # before psutil, which it brings along
+
+    import psutil  # type: ignore[import-untyped]  # isort: skip
+
+    from fedfloor.workers.cluster import connected
+
+    with connected():
+        assert ray.get(ray.remote(lambda: True).remote())  # so that there is a worker
+        this = psutil.Process()
+        listening = {
+            (process.name(), connection.laddr.ip)
+            for process in (this, *this.children(recursive=True))
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+    assert {name for name, _ in listening} >= {"gcs_server", "raylet"}
+    assert {ip.removeprefix("::ffff:") for _, ip in listening} <= {"127.0.0.1", "::1"}, listening
+
+
 def workers_doing(what: str) -> list[int]:
     """Processes of Ray that are at something, by the title that Ray gives them."""
     found = []

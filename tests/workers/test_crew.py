@@ -1,5 +1,6 @@
 """Work in other processes: what it tells, how it fails, and that none is left behind."""
 
+import socket
 import subprocess
 import sys
 import time
@@ -74,13 +75,34 @@ def test_a_process_ends_when_nobody_listens_any_more(tmp_path: Path) -> None:
     assert is_gone(tmp_path / "note")
 
 
-def test_a_process_ends_when_the_one_that_started_it_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", ["linger", "chatter"])
+def test_a_process_ends_quietly_when_the_one_that_started_it_is_killed(work: str, tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from fedfloor.workers.crew import Processes; "
-    code += "from tests.workers.crew_work import linger; "
-    code += "crew = Processes(1); crew.start(0, linger, Path(sys.argv[1])); crew.news(); print(flush=True); crew.news()"
-    command = [sys.executable, "-c", code, str(tmp_path / "note")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as parent:
+    code += f"from tests.workers.crew_work import {work}; "
+    code += f"crew = Processes(1); crew.start(0, {work}, Path(sys.argv[1])); crew.news(); print(flush=True); "
+    code += "import time; time.sleep(60)"
+    command, folder = [sys.executable, "-c", code, str(tmp_path / "note")], Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder) as parent:
         assert parent.stdout is not None
+        assert parent.stderr is not None
         parent.stdout.readline()
         parent.kill()
-    assert is_gone(tmp_path / "note")
+        assert is_gone(tmp_path / "note")
+        assert parent.stderr.read() == b""
+
+
+@pytest.mark.parametrize("message", [b"", b"\0\0\1\0half of its work"], ids=["before", "within"])
+def test_a_process_whose_work_never_arrives_ends_quietly(message: bytes, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    one, other = socket.socketpair()
+    with one, other:
+        code = f"from fedfloor.workers.crew import serve; serve({other.fileno()}, {str(scratch)!r})"
+        command = [sys.executable, "-c", code]
+        with subprocess.Popen(command, pass_fds=[other.fileno()], stderr=subprocess.PIPE) as process:
+            other.close()
+            one.sendall(message)
+            one.close()
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
+    assert not scratch.exists()

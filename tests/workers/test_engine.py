@@ -4,6 +4,10 @@ import os
 import pickle
 import re
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,6 +100,13 @@ def test_a_device_trains_alike_whoever_else_does(model: Model, workers: int) -> 
             assert np.linalg.norm(trained - by_itself) <= 1e-6 * np.linalg.norm(trained)
 
 
+@pytest.mark.parametrize("model", [CNN, DENSE], ids=["cnn", "mlp"])
+def test_a_round_that_no_device_trains_in_has_no_results(model: Model) -> None:
+    nobody = np.array([], int)
+    with engine_for(job(model), samples(), 1) as engine:
+        assert list(train_devices(engine, 0, nobody, nobody, engine.work.first_weights())) == []
+
+
 @pytest.mark.parametrize("model", [CNN, NORMED], ids=["cnn", "batch norm"])
 def test_halves_apart_train_as_the_network_in_one_piece(model: Model) -> None:
     trained = {}
@@ -156,6 +167,33 @@ def test_a_process_that_ends_is_named() -> None:
         os.kill(engine._workers[0]._process.pid, signal.SIGKILL)
         with pytest.raises(FailedRunError, match=r"a training process was ended by SIGKILL.*--resume"):
             everything(engine)
+
+
+def test_processes_end_quietly_when_the_one_that_started_them_is_killed() -> None:
+    code = """
+import numpy as np
+from tests.workers.test_engine import CNN, DEVICES, engine_for, job, samples, train_devices
+
+with engine_for(job(CNN, iterations=10**9), samples(), 2) as engine:  # so that no task ends by itself
+    print(*(worker._process.pid for worker in engine._workers), flush=True)
+    devices = np.arange(DEVICES)
+    next(train_devices(engine, 0, devices, np.ones_like(devices), engine.work.first_weights()))
+"""
+    command, folder = [sys.executable, "-c", code], Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        processes = [Path("/proc") / pid.decode() for pid in parent.stdout.readline().split()]
+        assert len(processes) == 2
+        time.sleep(1.0)  # so that they are at work
+        parent.kill()
+        deadline = time.monotonic() + 10.0
+        while any(process.exists() for process in processes) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        left = [process for process in processes if process.exists()]
+        for process in left:
+            os.kill(int(process.name), signal.SIGKILL)
+        assert (left, parent.stderr.read()) == ([], b"")
 
 
 def test_what_fails_in_a_process_fails_here() -> None:

@@ -4,7 +4,6 @@ __all__ = ["export_model", "facts_of", "refuse_export"]
 
 import json
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,8 +13,7 @@ import numpy.typing as npt
 from fedfloor.arrays import Floats
 from fedfloor.errors import RunLogError
 from fedfloor.files import refused_write, write_whole
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
-from fedfloor.runs.folder import own_files
+from fedfloor.runs.target import refuse_target
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.stored import packed
 
@@ -35,25 +33,8 @@ def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
 
 
 def refuse_export(path: Path, run: Path) -> None:
-    """Refuse a path that is not a plain file, or that belongs to the run itself."""
-    target, folder = Path(os.path.realpath(path)), Path(os.path.realpath(run))
-    try:
-        status = target.stat() if target.parent.is_dir() else None
-        if status is None:
-            raise RunLogError(f"{path}: there is no folder {target.parent}. Make it, or name another file")
-        same = any(os.path.samestat(status, file.stat()) for file in own_files(folder) if file.exists())
-    except FileNotFoundError:
-        status, same = None, False
-    except OSError as error:
-        raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
-    if same or target.parent == folder / CHECKPOINT:
-        raise RunLogError(f"{path}: belongs to the run itself, which needs it to resume. Name another file")
-    if status is not None and stat.S_ISDIR(status.st_mode):
-        raise RunLogError(f"{path}: is a folder. Name a file in it, such as {path / 'model.safetensors'}")
-    if status is not None and not stat.S_ISREG(status.st_mode):
-        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file")
-    if status is not None and not os.access(target, os.W_OK):
-        raise RunLogError(f"{path}: is write-protected. Name another file")
+    """Refuse a path that is not a plain file, that belongs to the run itself, or that has another ending."""
+    target = refuse_target(path, run, example="model.safetensors")
     if ".safetensors" not in (path.suffix, target.suffix):
         advice = f"Name it {path.with_suffix('.safetensors').name}"
         raise RunLogError(f"{path}: must end in .safetensors, which is its format. {advice}")

@@ -15,15 +15,15 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 
 from fedfloor.costs.compute import round_delay
-from fedfloor.errors import PolicyError, RunLogError, SnapshotError
-from fedfloor.files import write_whole
+from fedfloor.errors import PolicyError, RunLogError
+from fedfloor.files import refused_write, write_whole
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.loop import decide
 from fedfloor.rounds.outcome import Outcome
@@ -31,6 +31,7 @@ from fedfloor.rounds.plants.simulated import simulated_outcome
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
 from fedfloor.runs.replay import replayed
+from fedfloor.runs.target import refuse_target
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.policies.ddsra import Ddsra
@@ -42,10 +43,10 @@ from fedfloor.scheduling.registry import (
     tradeoff_of_spec,
     with_settings,
 )
-from fedfloor.scheduling.snapshot import Snapshot, snapshot_of, state_of
+from fedfloor.scheduling.snapshot import Snapshot, is_snapshot, snapshot_of, state_of
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 from fedfloor.scheduling.traits import first_delay, solution_of, tradeoff_of
-from fedfloor.scheduling.usage import FloorUsage, usage_of
+from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
 
 class DevicePlan(TypedDict):
@@ -100,6 +101,7 @@ class PlannedRound:
     tradeoff_v: float  #: what the objective is computed with if the policy has no V of its own
     policy: PolicySpec  #: with every setting filled in
     scheduler: Scheduler
+    run: Path | None = None  #: folder of a logged round
 
     @property
     def first_delay(self) -> str:
@@ -134,7 +136,8 @@ def logged_round(
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
     spec = PolicySpec.of(scenario.policy)
     tradeoff = tradeoff_of_spec(spec)
-    return _planned(state, Ddsra().tradeoff if tradeoff is None else tradeoff, spec, policy, solver)
+    planned = _planned(state, Ddsra().tradeoff if tradeoff is None else tradeoff, spec, policy, solver)
+    return replace(planned, run=folder)
 
 
 def _same_energy(record: RoundRecord, state: RoundState) -> bool:
@@ -181,7 +184,7 @@ def answer(planned: PlannedRound) -> PlanAnswer:
         "solver": solver_of(spec),
         "round": state.index,
         "tradeoff_v": weight,
-        "objective": (weight * delay if weight else 0.0) - float(state.queue[decision.selected].sum()),
+        "objective": objective_of(weight, delay, float(state.queue[decision.selected].sum())),
         "delay_s": delay,
         "solve_s": seconds,
         "optimality_gap": None if solution is None else solution.gap,
@@ -224,9 +227,12 @@ def _gateway_plan(
 
 
 def export_snapshot(planned: PlannedRound, path: Path) -> None:
-    """Write the round as a snapshot file."""
+    """Write the round as a snapshot file; an existing file is replaced only if it is a snapshot too."""
+    target = refuse_target(path, planned.run, example="round.json")
+    if target.exists() and not is_snapshot(target):
+        raise RunLogError(f"{path}: exists, but is not a snapshot. Name another file, or remove this one first")
     text = json.dumps(snapshot_of(planned.state, planned.tradeoff_v), indent=1, default=float)
     try:
-        write_whole(path, f"{text}\n".encode())
+        write_whole(target, f"{text}\n".encode())
     except OSError as error:
-        raise SnapshotError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
+        raise refused_write(path, error, again="export again", advice="Name another place") from None

@@ -6,6 +6,7 @@ __all__ = [
     "SnapshotGateway",
     "SnapshotLayer",
     "SnapshotRadio",
+    "is_snapshot",
     "parse_snapshot",
     "read_snapshot",
     "snapshot_of",
@@ -161,6 +162,17 @@ def read_snapshot(path: Path) -> Snapshot:
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"{path}: not valid JSON: {error}. Correct that line") from None
     return parse_snapshot(raw, str(path))
+
+
+def is_snapshot(path: Path) -> bool:
+    """Whether a file is a JSON object with the keys that every snapshot has, even if some values are wrong."""
+    try:
+        raw = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(raw, dict) and all(
+        key in raw for key, field in Snapshot.model_fields.items() if field.is_required()
+    )
 
 
 def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

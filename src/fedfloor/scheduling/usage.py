@@ -1,7 +1,18 @@
 """Usage of a decision: times, energies and memory of every floor, and which limits they exceed."""
 
-__all__ = ["FloorUsage", "LinkTimes", "TrainingUsage", "download_times", "link_times", "training_usage", "usage_of"]
+__all__ = [
+    "FloorUsage",
+    "LinkTimes",
+    "TrainingUsage",
+    "download_times",
+    "link_times",
+    "objective_of",
+    "training_usage",
+    "usage_of",
+]
 
+import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,6 +137,15 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation) -> FloorU
         short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(lacks_energy, state),
         short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(lacks_memory, state),
     )
+
+
+def objective_of(tradeoff: float, delay: float, queues: float) -> float:
+    """V delay - sum of the queues of the floors served, the objective of P1.
+
+    A finite delay gives a finite objective: V delay is at most the largest float. V = 0 weighs not even an endless one.
+    """
+    weighted = tradeoff * delay if tradeoff else 0.0
+    return (sys.float_info.max if weighted == math.inf and delay < math.inf else weighted) - queues
 
 
 def _any_device(devices: Bools, state: RoundState) -> Bools:

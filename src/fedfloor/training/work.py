@@ -66,12 +66,19 @@ def is_short_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Restore torch's number of threads and its random state at the end, for other code in this process."""
+    """Restore torch's number of threads and its random state at the end, for other code in this process.
+
+    A lack of memory that only torch's message names is raised as a MemoryError, like any other.
+    """
     threads = torch.get_num_threads()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices):
         try:
             yield
+        except RuntimeError as error:
+            if not is_short_of_memory(error):
+                raise
+            raise MemoryError(str(error)) from error
         finally:
             torch.set_num_threads(threads)
 

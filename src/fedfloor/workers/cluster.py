@@ -23,6 +23,7 @@ from fedfloor.workers.processes import Failure, packed_failure, settings, unpack
 
 try:
     import ray
+    from ray._private import ray_constants
     from ray.exceptions import RayActorError, RayError, RayTaskError, WorkerCrashedError
     from ray.util.queue import Empty, Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -44,20 +45,36 @@ def connected(address: str | None = None) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # leave the user's choice of devices alone
     _check_address(address)
+    here = address is None or address == "local"
     try:
-        ray.init(
-            address="local" if address is None else address,
-            include_dashboard=False if address is None else None,
-            runtime_env={"env_vars": settings()},
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+        with _on_loopback() if here else contextlib.nullcontext():
+            ray.init(
+                address="local" if here else address,
+                include_dashboard=False if here else None,
+                runtime_env={"env_vars": settings()},
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
     except Exception as error:  # Ray raises many kinds of errors here
         raise _no_answer(address or "local", _reason(error)) from None
     try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Have Ray listen on the loopback address only, so that no other machine can reach the cluster.
+
+    Anyone who reaches a cluster can run code in it. Ray has no option for this: it replaces 127.0.0.1 by the address of
+    the network card, except on systems where it supports no clusters of several machines.
+    """
+    before, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _check_address(address: str | None) -> None:

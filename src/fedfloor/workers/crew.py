@@ -3,21 +3,27 @@
 __all__ = ["Crew", "LostError", "News", "Processes", "serve"]
 
 import contextlib
-import os
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from fedfloor.errors import FailedRunError, FedfloorError
-from fedfloor.workers.processes import end_process, ending_of, environment, packed_failure, unpacked_failure
+from fedfloor.workers.processes import (
+    end_process,
+    end_with,
+    ending_of,
+    environment,
+    packed_failure,
+    unpacked_failure,
+)
 
 
 class LostError(FailedRunError):
@@ -124,20 +130,16 @@ class Processes:
 def serve(descriptor: int, scratch: str) -> None:
     """Do the piece of work that arrives through a connection; if the other side ends first, remove `scratch`."""
     connection = Connection(descriptor)
-    work = connection.recv_bytes()
-    threading.Thread(target=_leave_with, args=(connection, scratch), daemon=True).start()
-    failure = None
+    leave = partial(shutil.rmtree, scratch, ignore_errors=True)  # the other side may not be there to do it
+    end_with(connection, leave)
     try:
-        function, arguments = pickle.loads(work)  # noqa: S301  # from a process of our own
-        function(lambda message: connection.send((message, False, None)), *arguments)
-    except Exception as error:  # the other side decides what to do
-        failure = packed_failure(error)
-    connection.send((None, True, failure))
-
-
-def _leave_with(connection: Connection, scratch: str) -> None:
-    """End this process when the other side closes the connection, through which it sends nothing more."""
-    with contextlib.suppress(EOFError, OSError):
-        connection.recv()
-    shutil.rmtree(scratch, ignore_errors=True)  # the other side may not be there to do it
-    os._exit(1)
+        work = connection.recv_bytes()
+        failure = None
+        try:
+            function, arguments = pickle.loads(work)  # noqa: S301  # from a process of our own
+            function(lambda message: connection.send((message, False, None)), *arguments)
+        except Exception as error:  # the other side decides what to do
+            failure = packed_failure(error)
+        connection.send((None, True, failure))
+    except (EOFError, OSError):  # the other side has ended
+        leave()

@@ -92,14 +92,10 @@ def train_devices(
     Devices that train at once have batches of similar size, because shorter batches are padded.
     """
     batch, at_once = engine.work.job.batch[devices], engine.work.stacks
-    if at_once == 1:
-        pieces = list(np.arange(devices.size)[:, None])
-    else:
-        windows = [
-            np.arange(devices.size)[k : k + _WINDOW * at_once] for k in range(0, devices.size, _WINDOW * at_once)
-        ]
-        order = np.concatenate([window[np.argsort(batch[window], kind="stable")] for window in windows])
-        pieces = [order[k : k + at_once] for k in range(0, order.size, at_once)]
+    order = np.arange(devices.size)
+    if at_once > 1:
+        order = np.lexsort((batch, order // (_WINDOW * at_once)))  # by window, then by batch; of no devices none
+    pieces = [order[k : k + at_once] for k in range(0, order.size, at_once)]
     tasks = [
         Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum())) for piece in pieces
     ]

@@ -4,6 +4,7 @@ __all__ = [
     "Failure",
     "cores",
     "end_process",
+    "end_with",
     "ending_of",
     "environment",
     "packed_failure",
@@ -14,10 +15,14 @@ __all__ = [
 import contextlib
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError
@@ -61,6 +66,22 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def end_with(connection: Connection, last: Callable[[], None] = lambda: None) -> None:
+    """End this process, whatever it does then, when the other side of a connection closes it or is killed.
+
+    `last` is called before the end.
+    """
+
+    def watch() -> None:
+        end = select.poll()
+        end.register(connection.fileno(), 0)  # of messages, which others receive, nothing is reported
+        end.poll()
+        last()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def ending_of(process: subprocess.Popen[bytes]) -> str:

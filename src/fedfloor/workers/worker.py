@@ -9,16 +9,16 @@ from multiprocessing.connection import Connection
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import carry_out
 from fedfloor.training.work import Work
-from fedfloor.workers.processes import packed_failure
+from fedfloor.workers.processes import end_with, packed_failure
 from fedfloor.workers.sharing import attach
 
 
 def serve(connection: Connection) -> None:
     """Receive the job and the places of the arrays, then one task after another."""
     job, places, mean, deviation = connection.recv()
-    arrays = {name: attach(place) for name, place in places.items()}
-    weights, results = arrays.pop("weights"), arrays.pop("results")
     try:
+        arrays = {name: attach(place) for name, place in places.items()}
+        weights, results = arrays.pop("weights"), arrays.pop("results")
         work = Work(job, Samples(**arrays, mean=mean, deviation=deviation))
     except Exception as error:  # the other side decides what to do
         connection.send((None, packed_failure(error)))
@@ -34,5 +34,7 @@ def serve(connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(EOFError, ConnectionError):  # the other side has closed the connection
-        serve(Connection(int(sys.argv[1])))
+    opened = Connection(int(sys.argv[1]))
+    end_with(opened)
+    with contextlib.suppress(EOFError, OSError):  # the other side has ended, perhaps within a message
+        serve(opened)

@@ -15,6 +15,7 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.state import IDLE
+from fedfloor.scheduling.usage import objective_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,18 +85,18 @@ def assign(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
         served = _heaviest_basis(delay, limit, order, channel, owner)
         return served, float(queue[channel != IDLE].sum())
 
-    limits = np.unique(delay[np.isfinite(delay)])
-    if limits.size == 0:
+    limits: list[float] = np.unique(delay[np.isfinite(delay)]).tolist()
+    if not limits:
         return assignment_of(np.full(floors, IDLE), delay, queue, tradeoff)
     most, heaviest = within(limits[-1])
-    low, high = 0, limits.size - 1  # `low` becomes the least limit that serves as many floors
+    low, high = 0, len(limits) - 1  # `low` becomes the least limit that serves as many floors
     while low < high:
         middle = (low + high) // 2
         if within(limits[middle])[0] == most:
             high = middle
         else:
             low = middle + 1
-    weights: dict[int, float] = {limits.size - 1: heaviest}
+    weights: dict[int, float] = {len(limits) - 1: heaviest}
 
     def weight(index: int) -> float:
         if index not in weights:
@@ -103,7 +104,7 @@ def assign(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
         return weights[index]
 
     best, best_at = tradeoff * limits[low] - weight(low), low
-    spans = [(low, limits.size - 1)]
+    spans = [(low, len(limits) - 1)]
     while spans:  # lower limits first, so that ties go to the smaller delay
         begin, end = spans.pop()
         here = tradeoff * limits[begin] - weight(begin)
@@ -126,4 +127,4 @@ def assignment_of(channel: Ints, delay: Floats, queue: Floats, tradeoff: float) 
     if not served.any():
         return Assignment(channel, 0.0, 0.0)
     slowest = float(delay[served, channel[served]].max())
-    return Assignment(channel, slowest, tradeoff * slowest - float(queue[served].sum()))
+    return Assignment(channel, slowest, objective_of(tradeoff, slowest, float(queue[served].sum())))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
+from fedfloor.costs.radio import usable_gain
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.uplink import Link
@@ -45,8 +46,8 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
     """Pack the state for compiled code; returns it with the download times (M, J) [s]."""
     plant, weather = state.plant, state.weather
     workload, gateways, devices = plant.workload, plant.gateways, plant.devices
-    with np.errstate(divide="ignore"):
-        noise = uplink_noise(state) / weather.uplink_gain
+    with np.errstate(divide="ignore", over="ignore"):
+        noise = uplink_noise(state) / usable_gain(weather.uplink_gain, uplink_noise(state))
     noise.setflags(write=False)  # like the arrays of the state, so that one compiled version serves all
     packed = Packed(
         flop_below=workload.flop_below,

@@ -8,6 +8,7 @@ from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, split_costs
 from fedfloor.scheduling.solver.packing import uplink_noise, upload_scale
 from fedfloor.scheduling.state import IDLE, RoundState
+from fedfloor.scheduling.usage import download_times
 
 
 def reasons(state: RoundState, channel: Ints, delay: Floats, solver: str) -> tuple[str | None, ...]:
@@ -56,11 +57,12 @@ def _obstacle(state: RoundState, m: int) -> str | None:
     if exceeds(np.array(space), memory):
         return f"memory of the gateway: needs {space:.4g} bytes, {space - memory:.4g} more than it has"
     energy, training = weather.gateway_energy[m], _least_frequency_energy(state, m, top.top_flop)
-    alive = (weather.uplink_gain[m] > 0) & (weather.downlink_gain[m] > 0)
+    with np.errstate(divide="ignore", over="ignore"):
+        needs = upload_scale(state) * uplink_noise(state)[m] / weather.uplink_gain[m]  # (J,) [J] of an endless upload
+    alive = np.isfinite(needs) & np.isfinite(download_times(state)[m])
     if not alive.any():
         return "radio: no channel delivers in both directions"
-    noise = uplink_noise(state)[m, alive]
-    upload = float(np.min(upload_scale(state) * noise / weather.uplink_gain[m, alive]))  # [J] of an endless upload
+    upload = float(np.min(needs[alive]))
     if training + upload >= energy:
         need = training + upload
         return f"energy of the gateway: needs more than {need:.4g} J, {need - energy:.4g} J more than it has"

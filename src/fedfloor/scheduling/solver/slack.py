@@ -17,6 +17,8 @@ from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import ENERGY, Budget, Options, Pieces, choice_at, total_at
 from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
 
+_LATEST = 1e300  #: [s] if the energy does not suffice until then, it never does
+
 
 class Minimum(NamedTuple):
     """Least delay of training and upload together."""
@@ -121,7 +123,7 @@ def convex_minimum(low: float, high: float, a: Floats, w: Floats, budget: Budget
         high = low + step
         value, right = _delay(high, a, w, budget, link)
         while right < 0.0:
-            if step > 1e15:
+            if step > _LATEST:
                 return Minimum(math.inf, low)
             step *= 2.0
             low, left = high, right

@@ -54,7 +54,10 @@ def best_upload(energy: float, link: Link) -> tuple[float, float]:
     y = _log_snr(ratio, (energy - link.least) / energy)
     # d(upload)/d(energy) = c ratio/(y^2 e) dy/d(ratio); for small y the quotient is -2 (1 + y/3)
     above = math.expm1(y)
-    slope = above * above / (above - y * (above + 1.0)) if y > 1e-4 else -2.0 * (1.0 + y / 3.0)
+    if y > 300.0:  # the square below would overflow, and 1 is nothing beside e^y
+        slope = above / (1.0 - y)
+    else:
+        slope = above * above / (above - y * (above + 1.0)) if y > 1e-4 else -2.0 * (1.0 + y / 3.0)
     return link.scale / y, link.scale * ratio / (y * y * energy) * slope
 
 

@@ -2,9 +2,12 @@
 
 __all__ = ["REMOTES", "Fetched", "FileCheck", "Progress", "Remote", "Verified", "fetch", "verify"]
 
+import contextlib
 import hashlib
 import http.client
+import os
 import ssl
+import stat
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -190,7 +193,12 @@ def _present(remote: Remote, places: Sequence[Path]) -> Path | None:
 def _download(remote: Remote, target: Path, on_progress: Progress) -> None:
     part = target.with_name(f"{target.name}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    size = part.stat().st_size if part.exists() else 0
+    size = 0
+    with contextlib.suppress(FileNotFoundError):
+        status = part.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError(f"{part}: is a link or another special file. Remove it, then fetch again")
+        size = status.st_size
     if size > remote.size_bytes:  # part of another file
         part.unlink()
         size = 0
@@ -215,13 +223,18 @@ def _receive(remote: Remote, part: Path, size: int, on_progress: Progress) -> No
             size = 0
         if response.length is not None and size + response.length != remote.size_bytes:
             raise ConnectionError(f"the server offers {size + response.length:,} bytes, must be {remote.size_bytes:,}")
-        with part.open("ab" if size else "wb") as file:
+        with open(part, "ab" if size else "wb", opener=_open_itself) as file:  # a path takes no opener
             while chunk := response.read(_CHUNK):
                 file.write(chunk)
                 size += len(chunk)
                 on_progress(remote.file, size, remote.size_bytes)
     if size != remote.size_bytes:
         raise ConnectionError(f"the connection ended after {size:,} of {remote.size_bytes:,} bytes")
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, but not one that a link names, which someone else may have put there."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)  # Windows has no such flag
 
 
 def _reason(error: Exception) -> str:

@@ -5,6 +5,7 @@ __all__ = ["EMBEDDED", "DataSet", "data_folder", "dataset_files", "load_dataset"
 import gzip
 import io
 import lzma
+import math
 import os
 import tarfile
 import zlib
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import BinaryIO, cast
 
 import numpy as np
 import scipy.io
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedfloor.errors import DataError, advice_for
 from fedfloor.scenario.catalogue import DATASETS
+from fedfloor.training.data.matlab import NUMBERS, unpacked_mat
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -32,8 +35,13 @@ _CLASSES = 10  # of all three data sets
 _CIFAR_FOLDER = "cifar-10-batches-bin"
 _CIFAR_BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 _CIFAR_RECORDS = 10_000  # in every batch
+_CIFAR_RECORD = 3073  # bytes: the label, then the planes of red, green and blue
 _IDX_FILES = tuple(f"{half}-{kind}-ubyte" for half in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 _IDX_IMAGES, _IDX_LABELS = 0x803, 0x801  # magic numbers: bytes in three dimensions, and in one
+
+_CHUNK = 1 << 20  # bytes read at once
+_LARGEST = 1 << 31  # bytes of one unpacked file: eight times the largest official one
+_LARGEST_ARCHIVE = 1 << 28  # bytes of the unpacked CIFAR-10 archive, which officially has 184,380,928
 
 #: data set -> the forms in which it is distributed -> the files of a form, each with its possible names
 _FORMS = MappingProxyType(
@@ -122,19 +130,39 @@ def load_dataset(name: str, folder: Path | None = None) -> DataSet:
     return DataSet(name, str(origin), train.images, train.labels, test.images, test.labels, _CLASSES)
 
 
-def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each official file in `path`: the file itself, or those in a .gz or a CIFAR-10 archive."""
+def unpacked(path: Path) -> Iterator[tuple[str, bytes | bytearray]]:
+    """Name and content of each official file in `path`: the file itself, or those in a .gz or a CIFAR-10 archive.
+
+    No more is unpacked than such a file may hold, because a small file can unpack to any size.
+    """
     try:
         if path.name.endswith((".tar.gz", ".tar.xz")):
             yield from _members(path)
         elif path.suffix == ".gz":
-            yield path.stem, gzip.decompress(path.read_bytes())
+            with gzip.open(path) as packed:
+                yield path.stem, _whole(path, packed)
         else:
-            yield path.name, path.read_bytes()
+            with path.open("rb") as file:
+                yield path.name, _whole(path, file)
     except OSError as error:
         raise _BrokenFileError(path, f"cannot be read: {error.strerror or error}") from None
     except (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
         raise _BrokenFileError(path, f"is damaged or incomplete: {error}") from None
+
+
+def _whole(path: Path, stream: BinaryIO | gzip.GzipFile) -> bytearray:
+    """Content of a stream; one that goes on after what its IDX header says, or after `_LARGEST` bytes, is refused."""
+    content = bytearray(stream.read(16))
+    size = _idx_size(content)
+    if size is not None and size > _LARGEST:
+        raise _BrokenFileError(path, f"its header says {size:,} bytes, must be at most {_LARGEST:,}")
+    limit = _LARGEST if size is None else size
+    while len(content) <= limit and (chunk := stream.read(_CHUNK)):
+        content += chunk
+    if len(content) > limit:
+        rule = f"must hold at most {limit:,}" if size is None else f"its header says {limit:,}"
+        raise _BrokenFileError(path, f"holds more than {limit:,} bytes, {rule}")
+    return content
 
 
 def _listing(form: tuple[tuple[str, ...], ...]) -> str:
@@ -192,12 +220,23 @@ def _read_idx(path: Path, magic: int) -> Pixels:
     if content[:4] != expected:
         prefix = content[:4].hex() or "nothing"
         raise _BrokenFileError(path, f"is another kind of file: starts with {prefix}, must start with {expected.hex()}")
-    start = 4 + 4 * (magic & 0xFF)  # the last byte of the magic number counts the dimensions
-    shape = tuple(int.from_bytes(content[place : place + 4], "big") for place in range(4, start, 4))
-    size = start + int(np.prod(shape, dtype=object))
+    shape, size = _idx_shape(content), _idx_size(content)
     if len(content) != size:
         raise _BrokenFileError(path, f"holds {len(content):,} bytes, its header says {size:,}")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
+    return np.frombuffer(content, np.uint8, offset=size - math.prod(shape)).reshape(shape).copy()
+
+
+def _idx_shape(content: bytes | bytearray) -> tuple[int, ...]:
+    """Shape in the header of an IDX file; the last byte of the magic number counts the dimensions."""
+    return tuple(int.from_bytes(content[4 * k : 4 * k + 4], "big") for k in range(1, 1 + content[3]))
+
+
+def _idx_size(content: bytes | bytearray) -> int | None:
+    """Bytes of an IDX file by its header; None if it is another kind of file."""
+    if int.from_bytes(content[:4], "big") not in (_IDX_IMAGES, _IDX_LABELS):
+        return None
+    shape = _idx_shape(content)
+    return 4 + 4 * len(shape) + math.prod(shape)
 
 
 # CIFAR-10
@@ -207,7 +246,7 @@ def _read_cifar10(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
     images = np.empty((len(_CIFAR_BATCHES), _CIFAR_RECORDS, 3, 32, 32), np.uint8)
     labels = np.empty((len(_CIFAR_BATCHES), _CIFAR_RECORDS), np.int64)
     missing = set(_CIFAR_BATCHES)
-    size = _CIFAR_RECORDS * 3073  # one byte of label, then the planes of red, green and blue
+    size = _CIFAR_RECORDS * _CIFAR_RECORD
     for path in files:
         for name, content in unpacked(path):
             if name not in missing:
@@ -215,7 +254,7 @@ def _read_cifar10(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
             where = path if path.name == name else path / name
             if len(content) != size:
                 raise _BrokenFileError(where, f"holds {len(content):,} bytes, must hold {size:,}")
-            records = np.frombuffer(content, np.uint8).reshape(_CIFAR_RECORDS, 3073)
+            records = np.frombuffer(content, np.uint8).reshape(_CIFAR_RECORDS, _CIFAR_RECORD)
             batch = _CIFAR_BATCHES.index(name)
             labels[batch] = _checked(where, records[:, 0], lowest=0, highest=_CLASSES - 1)
             images[batch] = records[:, 1:].reshape(-1, 3, 32, 32)
@@ -227,12 +266,37 @@ def _read_cifar10(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of the batches in an archive, in its order."""
-    with _stream(path) as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as archive:
-        for member in archive:
-            place = PurePosixPath(member.name)
-            content = archive.extractfile(member) if member.isfile() else None
-            if content is not None and place.parent.name == _CIFAR_FOLDER and place.name in _CIFAR_BATCHES:
-                yield place.name, content.read()
+    size = _CIFAR_RECORDS * _CIFAR_RECORD
+    with _stream(path) as stream:
+        limited = cast("BinaryIO", _Limited(path, stream))
+        with tarfile.open(fileobj=limited, mode="r|", bufsize=_CHUNK) as archive:
+            for member in archive:
+                place = PurePosixPath(member.name)
+                if not (member.isfile() and place.parent.name == _CIFAR_FOLDER and place.name in _CIFAR_BATCHES):
+                    continue
+                if member.size != size:
+                    raise _BrokenFileError(path / place.name, f"holds {member.size:,} bytes, must hold {size:,}")
+                content = archive.extractfile(member)
+                if content is not None:
+                    yield place.name, content.read()
+
+
+class _Limited:
+    """Stream of an unpacked archive that ends in an error after `_LARGEST_ARCHIVE` bytes."""
+
+    def __init__(self, path: Path, stream: io.BufferedIOBase) -> None:
+        self._path, self._stream, self._count = path, stream, 0
+
+    def read(self, size: int) -> bytes:
+        chunk = self._stream.read(size)
+        self._count += len(chunk)
+        if self._count > _LARGEST_ARCHIVE:
+            raise _too_large(self._path)
+        return chunk
+
+
+def _too_large(path: Path) -> _BrokenFileError:
+    return _BrokenFileError(path, f"unpacks to more than {_LARGEST_ARCHIVE:,} bytes, must be at most that")
 
 
 def _stream(path: Path) -> io.BufferedIOBase:
@@ -241,13 +305,17 @@ def _stream(path: Path) -> io.BufferedIOBase:
     blocks = _xz_blocks(path)
     if len(blocks) < 2:
         return lzma.open(path)
-    return io.BufferedReader(_Joined(_unpack_blocks(path, blocks)), buffer_size=1 << 20)
+    if sum(block.plain for block in blocks) > _LARGEST_ARCHIVE:
+        raise _too_large(path)
+    return io.BufferedReader(_Joined(_unpack_blocks(path, blocks)), buffer_size=_CHUNK)
 
 
 # A .xz written with several threads consists of blocks that can be unpacked in parallel; its index comes last.
 # https://tukaani.org/xz/xz-file-format.txt
 
 _XZ_EDGE = 12  # bytes of the header and of the footer
+_XZ_INDEX = 1 << 20  # largest index in bytes that is read
+_XZ_DIGITS = 9  # bytes of the longest number
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +332,7 @@ def _xz_blocks(path: Path) -> tuple[_Block, ...]:
         file.seek(max(size - _XZ_EDGE, 0))
         footer = file.read()
         index_size = (int.from_bytes(footer[4:8], "little") + 1) * 4
-        if footer[-2:] != b"YZ" or index_size > size - 2 * _XZ_EDGE:
+        if footer[-2:] != b"YZ" or index_size > min(size - 2 * _XZ_EDGE, _XZ_INDEX):
             return ()
         file.seek(size - _XZ_EDGE - index_size)
         index = io.BytesIO(file.read(index_size))
@@ -275,20 +343,20 @@ def _xz_blocks(path: Path) -> tuple[_Block, ...]:
         packed, plain = -(-_xz_number(index) // 4) * 4, _xz_number(index)
         blocks.append(_Block(start, packed, plain))
         start += packed
-        if start > size:
+        if packed == 0 or start > size:
             return ()
     return tuple(blocks) if start == size - _XZ_EDGE - index_size else ()
 
 
 def _xz_number(index: io.BytesIO) -> int:
     """Read a number with 7 bits per byte, lowest first; every byte except the last has its top bit set."""
-    value, shift = 0, 0
-    while True:
+    value = 0
+    for digit in range(_XZ_DIGITS):
         (byte,) = index.read(1) or b"\0"
-        value |= (byte & 0x7F) << shift
-        shift += 7
+        value |= (byte & 0x7F) << 7 * digit
         if byte < 0x80:
             return value
+    raise lzma.LZMAError("its index has a number that is too long")
 
 
 def _unpack_blocks(path: Path, blocks: tuple[_Block, ...]) -> Iterator[bytes]:
@@ -297,14 +365,14 @@ def _unpack_blocks(path: Path, blocks: tuple[_Block, ...]) -> Iterator[bytes]:
 
 
 def _unpack_block(path: Path, block: _Block) -> bytes:
-    """Unpack one block; a wrong checksum raises an error."""
+    """Unpack one block; a wrong checksum raises an error, and so does more than the index says."""
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
     with path.open("rb") as file:
         unpacker.decompress(file.read(_XZ_EDGE))
         file.seek(block.start)
-        content = unpacker.decompress(file.read(block.packed))
+        content = unpacker.decompress(file.read(block.packed), block.plain + 1)
     if len(content) != block.plain:
-        raise lzma.LZMAError(f"the block at byte {block.start} is incomplete")
+        raise lzma.LZMAError(f"the block at byte {block.start} has another size than the index says")
     return content
 
 
@@ -340,12 +408,18 @@ def _read_svhn(files: tuple[Path, ...]) -> tuple[_Samples, _Samples]:
 
 def _read_mat(path: Path) -> _Samples:
     try:
-        arrays = scipy.io.loadmat(path, variable_names=["X", "y"])
+        plain = unpacked_mat(path, _LARGEST)
+        kinds = {name: kind for name, _, kind in scipy.io.whosmat(plain)}  # type: ignore[arg-type]  # it may be a file
+        for key in ("X", "y"):
+            if key not in kinds:
+                raise _BrokenFileError(path, f"holds no {key}")
+            if kinds[key] not in NUMBERS:
+                raise _BrokenFileError(path, f"{key} is a MATLAB {kinds[key]}, must be an array of numbers")
+        arrays = scipy.io.loadmat(plain, variable_names=["X", "y"])  # type: ignore[arg-type]  # as above
+    except (_BrokenFileError, MemoryError):
+        raise
     except Exception as error:  # a file of another kind can raise almost anything
         raise _BrokenFileError(path, f"cannot be read as a MATLAB 5 file: {type(error).__name__}: {error}") from None
-    for key in ("X", "y"):
-        if key not in arrays:
-            raise _BrokenFileError(path, f"holds no {key}")
     images, labels = arrays["X"], arrays["y"]
     if images.shape[:3] != (32, 32, 3) or images.ndim != 4 or images.dtype != np.uint8:
         raise _BrokenFileError(path, f"X is {images.dtype} {images.shape}, must be uint8 (32, 32, 3, N)")

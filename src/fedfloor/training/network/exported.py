@@ -3,6 +3,7 @@
 __all__ = ["ScaledModel", "load_exported"]
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from fedfloor.errors import ModelError
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.models import build_model
+
+_LARGEST = torch.finfo(torch.float32).max  #: mean or deviation
 
 
 class ScaledModel(nn.Module):
@@ -41,7 +44,8 @@ def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
     """
     try:
         with safe_open(path, "pt") as file:
-            metadata, weights = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file. Write one with `fedfloor evaluate RUN --export FILE`") from None
     except (OSError, SafetensorError) as error:
@@ -55,15 +59,38 @@ def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
     try:
         entries = {key: json.loads(metadata[key]) for key in ("width", "batch_norm", "head", "classes", "input")}
         settings = Model(name=metadata["model"], **entries)
-        mean, deviation = (
-            torch.tensor(json.loads(metadata[key]), dtype=torch.float32) for key in ("mean", "deviation")
-        )
-        if not len(mean) == len(deviation) == settings.input[0]:
-            raise ValueError(f"mean and deviation must be {settings.input[0]} numbers, one per channel")
-        if not (mean.isfinite().all() and deviation.isfinite().all() and (deviation > 0).all()):
-            raise ValueError("mean and deviation must be finite, deviation > 0")
-        network = build_model(settings)
-        network.load_state_dict(weights)
+        mean, deviation = (_scale(metadata, key, settings.input[0]) for key in ("mean", "deviation"))
+        if not (deviation > 0.0).all():
+            raise ValueError(f"deviation must be > 0, got {metadata['deviation']}")
+        with torch.device("cpu" if ":" in settings.name else "meta"):  # no memory for weights that the file lacks
+            network = build_model(settings)
+        _refuse_other_weights(network, weights)
+        network.load_state_dict(weights, assign=True)
         return ScaledModel(network, mean, deviation, settings).eval()
-    except (KeyError, TypeError, ValueError, ValidationError, RuntimeError) as error:
-        raise ModelError(f"{path}: does not fit its network: {error}. Export it again") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise ModelError(f"{path}: does not fit its network: {problem}. Export it again") from None
+    except KeyError as error:
+        raise ModelError(f"{path}: does not fit its network: it has no {error}. Export it again") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        problem = " ".join(str(error).split()).rstrip(".")
+        raise ModelError(f"{path}: does not fit its network: {problem}. Export it again") from None
+
+
+def _scale(metadata: Mapping[str, str], key: str, channels: int) -> Tensor:
+    """Means or deviations of the inputs, (channels,)."""
+    values = json.loads(metadata[key])
+    is_list = isinstance(values, list) and all(type(value) in (int, float) for value in values)
+    if not is_list or len(values) != channels or not all(abs(value) <= _LARGEST for value in values):
+        raise ValueError(f"{key} must be {channels} finite numbers, one per channel, got {metadata[key][:100]}")
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def _refuse_other_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights of another type, which would be converted, and weights that are not finite."""
+    for name, value in network.state_dict().items():
+        if name in weights and weights[name].dtype != value.dtype:
+            raise ValueError(f"{name} must be {value.dtype}, got {weights[name].dtype}")
+        if name in weights and not weights[name].isfinite().all():
+            raise ValueError(f"{name} has a value that is not finite")

@@ -1,0 +1,80 @@
+"""Compiled code is kept only where nobody else can put code of their own."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from fedfloor.scheduling.solver import compiling
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no such owners and modes")
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, in which everybody may write; there is no other place."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", "")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    return folder
+
+
+def own(folder: Path) -> Path:
+    return folder / f"fedfloor-{os.geteuid()}"
+
+
+def test_without_a_home_the_cache_is_a_folder_of_the_users_own(shared: Path) -> None:
+    folder = Path(compiling._cache_folder())
+    assert folder.parent == own(shared)
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent)] == [0o700, 0o700]
+    assert Path(compiling._cache_folder()) == folder  # again
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_can_write_is_not_used(mode: int, shared: Path) -> None:
+    own(shared).mkdir()
+    own(shared).chmod(mode)
+    assert compiling._cache_folder() == ""
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    own(shared).symlink_to(tmp_path / "elsewhere")
+    assert compiling._cache_folder() == ""
+    own(shared).unlink()
+    own(shared).symlink_to(tmp_path / "nowhere")
+    assert compiling._cache_folder() == ""
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_of_another_user_is_not_used(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: user)  # so that what is made here belongs to another
+    assert compiling._cache_folder() == ""
+
+
+def test_a_shared_folder_in_which_everybody_can_rename_is_not_used(shared: Path) -> None:
+    shared.chmod(0o777)
+    assert compiling._cache_folder() == ""
+
+
+def test_a_place_that_is_not_private_leaves_the_next_one(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shared / "numba").mkdir()
+    (shared / "numba").chmod(0o777)
+    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", str(shared / "numba"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = Path(compiling._cache_folder())
+    assert folder.parent == tmp_path / ".cache" / "fedfloor"
+    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", str(shared / "new" / "numba"))
+    assert Path(compiling._cache_folder()).parent == shared / "new" / "numba" / "fedfloor"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o755)
+    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", "")
+    assert Path(compiling._cache_folder()).parent == tmp_path / "cache" / "fedfloor"
