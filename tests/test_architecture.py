@@ -21,7 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors units arrays references files scenario costs weather theory scheduling training workers rounds runs "
     "reports api cli",
-    "scenario": "catalogue section findings layers numbers model file resolved expand reading",
+    "scenario": "catalogue section findings layers numbers model file resolved members expand reading",
     "costs": "radio layers plant compute headline",
     "weather": "traces draws",
     "theory": "participation theorems bounds tradeoff",
