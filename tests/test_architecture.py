@@ -37,8 +37,8 @@ ORDER = {
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options folder profile planned replay bounds driving simulate train export evaluate plan tradeoff mirror "
     "compare",
-    "reports": "saving palette policies variants beside reading arrays statistics cells results export measures claims "
-    "reaching tables sections drawing figures registry pictures markup exploring page making",
+    "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
+    "claims reaching tables sections drawing figures registry pictures markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
@@ -61,6 +61,7 @@ OTHER_KEYS = {
     "cli/show/plans.py": "the answer of `fedfloor plan`",
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
+    "scenario/expand.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/learning.py": "the state of a checkpoint",

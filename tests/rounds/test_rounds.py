@@ -148,7 +148,7 @@ def test_equal_runs_leave_equal_logs(tmp_path: Path) -> None:
 
 def test_a_simulation_with_a_folder_keeps_no_round_in_memory(tmp_path: Path) -> None:
     def kept() -> int:
-        return sum(isinstance(entry, RoundRecord) for entry in gc.get_objects())
+        return sum(type(entry) is RoundRecord for entry in gc.get_objects())
 
     before, counts = kept(), list[int]()
     run = fedfloor.simulate("quick", "random", 20, out=tmp_path / "run", on_round=lambda _: counts.append(kept()))
