@@ -1,5 +1,6 @@
 """Many models at once are the models that pydantic makes one by one."""
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,3 +66,14 @@ def test_no_floor_or_device_of_a_plant_is_validated_by_itself(monkeypatch: pytes
         monkeypatch.setattr(kind, "model_validate", refuse)
         monkeypatch.setattr(kind, "__init__", refuse)
     assert len(loaded(small_table()).devices) == 3
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_the_garbage_collector_is_left_as_it_was(collects: bool) -> None:
+    before = gc.isenabled()
+    try:
+        gc.enable() if collects else gc.disable()
+        members(Device, COLUMNS)
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable() if before else gc.disable()

@@ -2,8 +2,10 @@
 
 __all__ = ["Kind", "members", "validated"]
 
+import gc
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -22,15 +24,28 @@ def members(kind: type[Kind], columns: Mapping[str, Sequence[Any]]) -> list[Kind
         columns[name] if name in columns else itertools.repeat(field.get_default(call_default_factory=True), count)
         for name, field in kind.model_fields.items()
     ]
-    names, made = tuple(kind.model_fields), []
-    for row in zip(*filled, strict=True):
-        member = kind.__new__(kind)
-        object.__setattr__(member, "__dict__", dict(zip(names, row, strict=True)))
-        object.__setattr__(member, "__pydantic_fields_set__", given)
-        object.__setattr__(member, "__pydantic_extra__", None)
-        object.__setattr__(member, "__pydantic_private__", None)
-        made.append(member)
+    names, made, write = tuple(kind.model_fields), list[Kind](), object.__setattr__
+    with _nothing_collected():
+        for row in zip(*filled, strict=True):
+            member = kind.__new__(kind)
+            write(member, "__dict__", dict(zip(names, row, strict=True)))
+            write(member, "__pydantic_fields_set__", given)
+            write(member, "__pydantic_extra__", None)
+            write(member, "__pydantic_private__", None)
+            made.append(member)
     return made
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep Python from searching for garbage among objects that are all in use: a quarter of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def validated(kind: type[BaseModel], columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
