@@ -21,7 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors units arrays references files scenario costs weather theory scheduling training workers rounds runs "
     "reports api cli",
-    "scenario": "catalogue section findings layers numbers model file resolved expand reading",
+    "scenario": "catalogue section findings layers numbers model file resolved members expand reading",
     "costs": "radio layers plant compute headline",
     "weather": "traces draws",
     "theory": "participation theorems bounds tradeoff",
@@ -37,8 +37,8 @@ ORDER = {
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile planned replay bounds driving simulate train export evaluate plan "
     "tradeoff mirror compare",
-    "reports": "saving palette policies variants beside reading arrays statistics cells results export measures claims "
-    "reaching tables sections drawing figures registry pictures markup exploring page making",
+    "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
+    "claims reaching tables sections drawing figures registry pictures markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
@@ -61,6 +61,7 @@ OTHER_KEYS = {
     "cli/show/plans.py": "the answer of `fedfloor plan`",
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
+    "scenario/expand.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/learning.py": "the state of a checkpoint",

@@ -184,6 +184,19 @@ def planned() -> PlannedRun:
     return planned_run("quick", "random")
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_checking_is_told_of_only_if_it_takes_long(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(watching, "ERR", Console(file=said, force_terminal=live))
+    with watching.checking("quick"):
+        pass
+    assert said.getvalue() == ""
+    monkeypatch.setattr(watching, "_PATIENCE", 0.0)
+    with watching.checking("campus"):
+        time.sleep(0.2)
+    assert "checking campus ..." in said.getvalue()
+
+
 def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     said = io.StringIO()
     monkeypatch.setattr(watching, "ERR", Console(file=said))

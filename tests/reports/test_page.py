@@ -418,7 +418,7 @@ def test_a_large_plant_is_thinned_and_says_so(browser: Any, tmp_path: Path) -> N
     visit(browser, page, wait=300.0)
     plots = plots_on(browser)
     assert all(plots.values()), plots
-    assert "evenly spread" in browser.execute_script("return document.querySelector('footer').innerText")
+    assert "evenly spread" in browser.execute_script("return document.querySelector('#run').innerText")
     assert complaints(browser) == []
 
 

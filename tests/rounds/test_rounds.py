@@ -1,6 +1,7 @@
 """The loop, the simulated plant, the baselines and the log they leave."""
 
 import dataclasses
+import gc
 import itertools
 import json
 from collections.abc import Callable
@@ -143,6 +144,39 @@ def test_equal_runs_leave_equal_logs(tmp_path: Path) -> None:
     for name in ("one", "two"):
         fedfloor.simulate("quick", rounds=10, out=tmp_path / name)
     assert (tmp_path / "one" / "rounds.jsonl").read_bytes() == (tmp_path / "two" / "rounds.jsonl").read_bytes()
+
+
+def test_a_simulation_with_a_folder_keeps_no_round_in_memory(tmp_path: Path) -> None:
+    def kept() -> int:
+        return sum(type(entry) is RoundRecord for entry in gc.get_objects())
+
+    before, counts = kept(), list[int]()
+    run = fedfloor.simulate("quick", "random", 20, out=tmp_path / "run", on_round=lambda _: counts.append(kept()))
+    assert max(counts) - before <= 2  # the round that has ended, and the one before it
+    assert kept() == before
+    assert len(run.records) == len(run.timings) == 20
+    assert run.records is run.records
+    assert run.records == fedfloor.simulate("quick", "random", rounds=20).records
+
+
+@pytest.mark.parametrize("name", ["random", "delay_driven"])
+def test_rounds_that_are_counted_as_they_come_have_the_summary_of_all_of_them(name: str) -> None:
+    run = fedfloor.simulate("quick", name, rounds=50, overrides=["floors.0.gateway.max_energy_j=0.0"])
+    summary, records = run.summary, run.records
+    floors = list(zip(*(record.gateways for record in records), strict=True))
+    delays = sorted(record.delay for record in records)
+    assert summary == summarise(records)
+    assert (summary.policy, summary.rounds, summary.clock) == (name, 50, records[-1].clock)
+    assert summary.mean_delay == np.mean([record.delay for record in records])
+    assert summary.p95_delay == delays[47]  # the least that is no less than 95 % of all
+    assert summary.mean_energy == sum(entry.floor_energy for floor in floors for entry in floor) / 50
+    assert summary.completed == sum(entry.completed for floor in floors for entry in floor)
+    for floor, entries in zip(summary.floors, floors, strict=True):
+        causes = [entry.failure for entry in entries if entry.failure]
+        assert floor.failures == {cause: causes.count(cause) for cause in causes}
+        assert floor.target_rate == sum(entry.target_rate for entry in entries) / 50
+        assert floor.selected_rate == sum(entry.selected for entry in entries) / 50
+        assert floor.completed_rate == sum(entry.completed for entry in entries) / 50
 
 
 def test_the_scenario_of_a_run_reruns_it(tmp_path: Path) -> None:

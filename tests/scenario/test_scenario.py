@@ -223,3 +223,9 @@ def _preset_table(name: str) -> Table:
     from importlib import resources
 
     return tomllib.loads((resources.files("fedfloor.scenario") / "presets" / f"{name}.toml").read_text())
+
+
+def test_a_range_judges_an_array_as_it_judges_its_values() -> None:
+    values = np.array([-1.0, 0.0, 1e-91, 1e-89, 0.5, 1.0, 2.0, 1e31, np.nan, np.inf])
+    for allowed in (Range(above=0), Range(at_least=0), Range(at_least=0.5, at_most=1.0), Range()):
+        assert allowed.holds(values).tolist() == [allowed.holds(float(value)) for value in values]

@@ -48,7 +48,7 @@ class Headline:
 def headline(scenario: Scenario) -> Headline:
     """Headline quantities of a scenario."""
     plant = arrays_of(scenario)
-    batch, first = plant.devices.batch, np.ones(len(scenario.devices), dtype=np.int64)
+    batch, first = plant.devices.batch, np.ones(plant.devices.batch.size, dtype=np.int64)
     need = split_costs(plant.workload, first, batch)
     energy = _device_energy(plant, need.bottom_flop)
     affords = ~exceeds(energy, _max_device_energy(scenario)) & ~exceeds(need.bottom_bytes, plant.devices.memory_bytes)
@@ -76,16 +76,17 @@ def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     deepest = _deepest_cuts(scenario, plant)
     floor, floors, gateways = plant.devices.floor, plant.gateways.count, plant.gateways
     split = split_costs(plant.workload, np.maximum(deepest, 0), plant.devices.batch)
-    stuck_devices = floor_sum((deepest < 0).astype(float), floor, floors)
+    stuck = np.flatnonzero(deepest < 0)
+    first_stuck = np.searchsorted(floor[stuck], np.arange(floors + 1))  # of each floor, among those that are stuck
     top_bytes = floor_sum(split.top_bytes, floor, floors)
     energy = _least_energy_at_min_frequency(plant, split.top_flop)
     lacks_memory = exceeds(top_bytes, gateways.memory_bytes)
     lacks_energy = exceeds(energy, _max_gateway_energy(scenario))
     obstacles = []
     for m, name in enumerate(gateways.names):
-        if stuck_devices[m]:
-            first = int(np.flatnonzero((floor == m) & (deepest < 0))[0])
-            reason = f"device {plant.devices.names[first]} can afford no cut >= {plant.workload.min_cut}"
+        if first_stuck[m] < first_stuck[m + 1]:
+            name_of_device = plant.devices.names[stuck[first_stuck[m]]]
+            reason = f"device {name_of_device} can afford no cut >= {plant.workload.min_cut}"
         elif lacks_memory[m]:
             need, has = top_bytes[m] / 1e9, gateways.memory_bytes[m] / 1e9
             reason = f"the gateway needs {need:.3g} GB at the deepest cuts its devices afford, it has {has:.3g} GB"
@@ -113,7 +114,7 @@ def _weak_links(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
 
 def _deepest_cuts(scenario: Scenario, plant: PlantArrays) -> Ints:
     """Deepest cut that each device's memory and maximum energy allow, (N,); -1 if they allow none."""
-    deepest = np.full(len(scenario.devices), -1)
+    deepest = np.full(plant.devices.batch.size, -1)
     maximum = _max_device_energy(scenario)
     for cut in range(plant.workload.min_cut, plant.workload.layers + 1):
         split = split_costs(plant.workload, np.full(deepest.size, cut), plant.devices.batch)
@@ -130,9 +131,10 @@ def _device_energy(plant: PlantArrays, flop: Floats) -> Floats:
 
 def _max_device_energy(scenario: Scenario) -> Floats:
     """Maximum energy of each device with a full battery (N,); inf if limits are off or a trace gives the energy."""
+    devices = scenario.devices
     if not scenario.limits or "device_energy" in scenario.traces:
-        return np.full(len(scenario.devices), np.inf)
-    return np.asarray(column(scenario.devices, "max_energy") + scenario.battery.device_capacity, dtype=float)
+        return np.full(len(devices), np.inf)
+    return np.asarray(column(devices, "max_energy") + scenario.battery.device_capacity, dtype=float)
 
 
 def _max_gateway_energy(scenario: Scenario) -> Floats:

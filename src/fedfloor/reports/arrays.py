@@ -3,7 +3,7 @@
 __all__ = ["RunArrays", "SeriesArrays", "lay_out", "lay_out_run"]
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
+from fedfloor.rounds.record import Absent, GatewayRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,34 +66,54 @@ def _series(series: Series) -> SeriesArrays:
     return SeriesArrays(series.label, tuple(lay_out_run(run) for run in series.runs))
 
 
+#: values of a floor in a round, in the order in which `lay_out_run` takes them apart
+_OF_FLOORS: tuple[Callable[[GatewayRecord], float | Absent | None], ...] = (
+    lambda gateway: gateway.selected,
+    lambda gateway: gateway.completed,
+    lambda gateway: gateway.target_rate,
+    lambda gateway: gateway.download_s,
+    lambda gateway: gateway.train_s,
+    lambda gateway: gateway.upload_s,
+    lambda gateway: gateway.power_w,
+    lambda gateway: gateway.energy_j,
+    lambda gateway: gateway.divergence_bound,
+    lambda gateway: gateway.divergence,
+)
+
+
 def lay_out_run(run: ReadRun) -> RunArrays:
-    """One run as arrays."""
-    plant, records = arrays_of(run.scenario), run.records
+    """One run as arrays, filled in one pass over its log."""
+    plant, rounds = arrays_of(run.scenario), len(run.records)
     first = np.searchsorted(plant.devices.floor, np.arange(plant.gateways.count)).tolist()
-    shape = (len(records), len(plant.devices.names))
-    cut, frequency, device_energy = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
-    for t, record in enumerate(records):
+    number, delay, clock, accuracy = (np.empty(rounds) for _ in range(4))
+    of_floors = np.empty((len(_OF_FLOORS), rounds, plant.gateways.count))
+    cut, frequency, device_energy = (np.full((rounds, len(plant.devices.names)), np.nan) for _ in range(3))
+    for t, record in enumerate(run.records):
+        number[t], delay[t], clock[t] = record.round + 1, record.delay, record.clock
+        accuracy[t] = _number(record.accuracy)
+        of_floors[:, t] = [[_number(of(gateway)) for gateway in record.gateways] for of in _OF_FLOORS]
         for begin, gateway in zip(first, record.gateways, strict=True):
             for n, device in enumerate(gateway.devices, start=begin):
                 cut[t, n], device_energy[t, n] = device.cut, device.energy_j
                 frequency[t, n] = _number(device.gateway_frequency_hz)
+    selected, completed, target, download, train, upload, power, energy, bound, divergence = of_floors
     return RunArrays(
         run=run,
         plant=plant,
-        rounds=np.array([record.round + 1 for record in records], dtype=np.int64),
-        delay=np.array([record.delay for record in records]),
-        clock=np.array([record.clock for record in records]),
-        accuracy=np.array([_number(record.accuracy) for record in records]),
-        selected=_of_floors(records, lambda gateway: gateway.selected) == 1.0,
-        completed=_of_floors(records, lambda gateway: gateway.completed) == 1.0,
-        target=_of_floors(records, lambda gateway: gateway.target_rate),
-        download=_endless(_of_floors(records, lambda gateway: gateway.download_s)),
-        train=_endless(_of_floors(records, lambda gateway: gateway.train_s)),
-        upload=_endless(_of_floors(records, lambda gateway: gateway.upload_s)),
-        power=_of_floors(records, lambda gateway: gateway.power_w),
-        energy=_of_floors(records, lambda gateway: gateway.energy_j),
-        bound=_of_floors(records, lambda gateway: gateway.divergence_bound),
-        divergence=_of_floors(records, lambda gateway: gateway.divergence),
+        rounds=number.astype(np.int64),
+        delay=delay,
+        clock=clock,
+        accuracy=accuracy,
+        selected=selected == 1.0,
+        completed=completed == 1.0,
+        target=target,
+        download=_endless(download),
+        train=_endless(train),
+        upload=_endless(upload),
+        power=power,
+        energy=energy,
+        bound=bound,
+        divergence=divergence,
         cut=cut,
         frequency=frequency,
         device_energy=device_energy,
@@ -102,11 +122,6 @@ def lay_out_run(run: ReadRun) -> RunArrays:
 
 def _number(value: float | Absent | None) -> float:
     return math.nan if value is None or isinstance(value, Absent) else float(value)
-
-
-def _of_floors(records: Sequence[RoundRecord], of: Callable[[GatewayRecord], float | Absent | None]) -> Floats:
-    """One value of every floor in every round, (T, M); null and absent are nan."""
-    return np.array([[_number(of(gateway)) for gateway in record.gateways] for record in records], dtype=float)
 
 
 def _endless(values: Floats) -> Floats:

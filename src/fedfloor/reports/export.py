@@ -42,12 +42,11 @@ def write_csv(collection: Collection, path: Path) -> None:
 
 
 def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
-    columns = columns_of(run.records)
     of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
-    for index, record in enumerate(run.records):
+    for record in run.records:
         failed = [gateway.failure for gateway in record.gateways]
         counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
-        cells = {key: values[index] for key, values in columns.items()} | of_run | counts
+        cells = {key: values[0] for key, values in columns_of([record]).items()} | of_run | counts
         yield {key: _as_text(value) if isinstance(value, str) else value for key, value in cells.items()}
 
 

@@ -4,7 +4,7 @@ __all__ = ["Card", "PageTable", "Part", "contents", "notice", "part_html", "pick
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,8 +57,9 @@ class Card:
 
     @property
     def caption(self) -> str:
-        """Between title and plot."""
-        return f"{self.figure.caption} {self.panel.note}".rstrip()
+        """Between title and plot: what it shows, and what it leaves out."""
+        omissions = dict.fromkeys(plot.omission for plot in self.plots)
+        return " ".join(filter(None, (self.figure.caption, self.panel.note, *omissions)))
 
     @property
     def plots(self) -> tuple[Plot, ...]:
@@ -124,11 +125,12 @@ def _swatch(look: Look) -> str:
     )
 
 
-def run_controls(labels: Sequence[str]) -> str:
-    """Choice of a run, of a round, and of what the map shows."""
+def run_controls(labels: Sequence[str], omissions: Iterable[str]) -> str:
+    """Choice of a run, of a round, and of what the map shows, below sentences on what cannot be chosen."""
     options = "".join(f'<option value="{at}">{html.escape(label)}</option>' for at, label in enumerate(labels))
+    left_out = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in dict.fromkeys(omissions))
     return (
-        f'<div class="controls"><label>Run <select id="run-choice">{options}</select></label>'
+        f'{left_out}<div class="controls"><label>Run <select id="run-choice">{options}</select></label>'
         '<label class="slide">Round <input type="range" id="round-choice" min="0" max="0" value="0" '
         'autocomplete="off"><output id="round-shown" for="round-choice"></output></label>'
         '<label>Cuts on the map <select id="map-cuts"><option value="mean">mean over the run</option>'

@@ -4,7 +4,7 @@ __all__ = ["PageTable", "write_page"]
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -45,7 +45,6 @@ def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> Non
         "figures": {f"fig-{card.id}": _input_of(card) for card in cards},
         **single.data,
     }
-    omissions = [*single.omissions, *(plot.omission for card in cards for plot in card.plots if plot.omission)]
     page = Template(_asset("page.html")).substitute(
         title=html.escape(f"{results.collection.name}: fedfloor report"),
         heading=html.escape(results.collection.name),
@@ -55,7 +54,7 @@ def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> Non
         css=_asset("page.css"),
         picker=picker(results.looks),
         sections="\n".join(part_html(part, results.looks) for part in parts),
-        footer=_footer(dict.fromkeys(omissions)),
+        footer=_footer(),
         data=_embedded(data),
         plotly=library,
         js=_asset("page.js"),
@@ -94,7 +93,8 @@ def _parts(results: Results, tables: Sequence[PageTable], single: SingleRuns) ->
         content = [card for card in cards if card.figure.section == section]
         content.sort(key=lambda card: -1 if card.panel.series is None else card.panel.series)  # series by series
         if content:
-            yield Part(section, tuple(content), body=run_controls(single.labels) if section.one_run else "")
+            controls = run_controls(single.labels, single.omissions) if section.one_run else ""
+            yield Part(section, tuple(content), body=controls)
     if tables[1:]:
         others = "".join(table_html(table, results.looks) for table in tables[1:])
         yield Part(Section("tables", "More tables"), body=others)
@@ -140,7 +140,8 @@ def _notices(collection: Collection) -> str:
     )
 
 
-def _footer(omissions: Iterable[str]) -> str:
+def _footer() -> str:
     version = html.escape(fedfloor.__version__)
-    origin = f"Made by fedfloor {version}. This page contains everything it needs, so you can keep it or send it on."
-    return f"<p>{origin}</p>" + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in omissions)
+    return (
+        f"<p>Made by fedfloor {version}. This page contains everything it needs, so you can keep it or send it on.</p>"
+    )

@@ -10,11 +10,12 @@ from typing import TypeVar
 
 from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_from
+from fedfloor.reports.logged import evaluations, read_rounds
 from fedfloor.reports.variants import variants
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import RoundRecord
-from fedfloor.rounds.summary import RunSummary, summarise
-from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, check_records, read_records, scenario_of
+from fedfloor.rounds.summary import RunSummary
+from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, scenario_of
 from fedfloor.scenario import Scenario
 from fedfloor.theory.bounds import Bound
 from fedfloor.theory.tradeoff import TradeoffPoint
@@ -30,7 +31,7 @@ class ReadRun:
     scenario: Scenario
     policy: str  #: with its settings, as logged
     variant: str  #: scenario values in which it differs from the first run; empty for most runs
-    records: tuple[RoundRecord, ...]  #: at least one
+    records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass
     summary: RunSummary
     holding: tuple[Held, ...] | None  #: who holds what; training runs have it
     bounds: tuple[Bound, ...] | None  #: written at the end of a training run; None before
@@ -53,7 +54,7 @@ class ReadRun:
     @property
     def accuracy(self) -> tuple[list[int], list[float]]:
         """After how many rounds the model was tested, and the accuracy in each test."""
-        tested = [(record.round + 1, record.accuracy) for record in self.records if record.accuracy is not None]
+        tested = evaluations(self.records)
         return [at for at, _ in tested], [value for _, value in tested]
 
 
@@ -151,18 +152,18 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, obje
         raise RunLogError(f"{folder}: has no {SCENARIO}, so it is unknown what ran. Run again")
     table = _table(folder / SCENARIO)
     scenario = scenario_of(folder)
-    records = read_records(folder)
-    if not records:
+    log = read_rounds(folder, scenario)
+    if not log.rounds:
         raise RunLogError(f"{folder}: has no round yet. Report again when one has ended")
-    check_records(records, scenario, folder)
+    summary = log.tally.summary()
     bounds = _beside(bounds_from, folder / BOUNDS, problems)
     run = ReadRun(
         folder=folder,
         scenario=scenario,
-        policy=records[-1].policy,
+        policy=summary.policy,
         variant="",
-        records=tuple(records),
-        summary=summarise(records),
+        records=log.rounds,
+        summary=summary,
         holding=_beside(holding_from, folder / HOLDING, problems),
         bounds=() if bounds is None and (folder / BOUNDS).exists() else bounds,
     )

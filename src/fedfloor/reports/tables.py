@@ -62,7 +62,8 @@ def _untested(runs: Sequence[ReadRun]) -> str:
 def _headline_row(series: Series) -> tuple[str, ...]:
     runs = series.runs
     accuracies = [value for value in map(final_accuracy, runs) if value is not None]
-    selected = sum(gateway.selected for run in runs for record in run.records for gateway in record.gateways)
+    # The shares are counts divided by the rounds; rounding gives the counts back exactly.
+    selected = sum(round(floor.selected_rate * run.summary.rounds) for run in runs for floor in run.summary.floors)
     completed = sum(run.summary.completed for run in runs)
     causes: Counter[str] = Counter()
     for run in runs:

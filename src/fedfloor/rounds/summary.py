@@ -1,10 +1,12 @@
 """A run in a few numbers: what the table after a simulation shows."""
 
-__all__ = ["FloorSummary", "RunSummary", "summarise"]
+__all__ = ["FloorSummary", "RunSummary", "Tally", "summarise"]
 
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -38,34 +40,77 @@ class RunSummary:
     floors: tuple[FloorSummary, ...]
 
 
-def summarise(records: Sequence[RoundRecord]) -> RunSummary:
+@dataclass
+class _FloorTally:
+    """One floor over the rounds so far: counts, and the numbers whose sums depend on their order."""
+
+    name: str
+    target_rates: "array[float]" = field(default_factory=lambda: array("d"))
+    energies: "array[float]" = field(default_factory=lambda: array("d"))  #: [J] gateway and devices
+    selected: int = 0
+    completed: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def add(self, entry: GatewayRecord) -> None:
+        self.target_rates.append(entry.target_rate)
+        self.energies.append(entry.floor_energy)
+        self.selected += entry.selected
+        self.completed += entry.completed
+        if entry.failure:
+            self.failures[entry.failure] += 1
+
+    def summary(self, rounds: int) -> FloorSummary:
+        return FloorSummary(
+            name=self.name,
+            target_rate=sum(self.target_rates) / rounds,
+            selected_rate=self.selected / rounds,
+            completed_rate=self.completed / rounds,
+            failures=dict(self.failures),
+        )
+
+
+@dataclass
+class Tally:
+    """Rounds counted as they end, so that none of them has to be kept: 16 bytes per round and floor instead."""
+
+    policy: str = ""
+    clock: float = 0.0  #: [s]
+    delays: "array[float]" = field(default_factory=lambda: array("d"))  #: [s]
+    floors: list[_FloorTally] = field(default_factory=list)
+
+    def add(self, record: RoundRecord) -> None:
+        """Count the next round."""
+        if not self.delays:
+            self.floors = [_FloorTally(entry.name) for entry in record.gateways]
+        self.policy, self.clock = record.policy, record.clock
+        self.delays.append(record.delay)
+        for floor, entry in zip(self.floors, record.gateways, strict=True):
+            floor.add(entry)
+
+    def summary(self) -> RunSummary:
+        """The summary of at least one round."""
+        rounds = len(self.delays)
+        floors = tuple(floor.summary(rounds) for floor in self.floors)
+        failures: Counter[str] = Counter()
+        for floor in floors:
+            failures.update(floor.failures)
+        return RunSummary(
+            policy=self.policy,
+            rounds=rounds,
+            mean_delay=float(np.mean(self.delays)),
+            p95_delay=float(np.percentile(self.delays, 95, method="inverted_cdf")),
+            clock=self.clock,
+            mean_energy=sum(chain.from_iterable(floor.energies for floor in self.floors)) / rounds,
+            completed=sum(floor.completed for floor in self.floors),
+            failures=dict(failures),
+            shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
+            floors=floors,
+        )
+
+
+def summarise(records: Iterable[RoundRecord]) -> RunSummary:
     """The summary of at least one record."""
-    delays = [record.delay for record in records]
-    rows = list(zip(*(record.gateways for record in records), strict=True))  # one tuple of rounds per floor
-    floors = tuple(_floor(entries) for entries in rows)
-    failures: Counter[str] = Counter()
-    for floor in floors:
-        failures.update(floor.failures)
-    return RunSummary(
-        policy=records[-1].policy,
-        rounds=len(records),
-        mean_delay=float(np.mean(delays)),
-        p95_delay=float(np.percentile(delays, 95, method="inverted_cdf")),
-        clock=records[-1].clock,
-        mean_energy=sum(entry.floor_energy for entries in rows for entry in entries) / len(records),
-        completed=sum(entry.completed for entries in rows for entry in entries),
-        failures=dict(failures),
-        shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
-        floors=floors,
-    )
-
-
-def _floor(entries: Sequence[GatewayRecord]) -> FloorSummary:
-    rounds = len(entries)
-    return FloorSummary(
-        name=entries[0].name,
-        target_rate=sum(entry.target_rate for entry in entries) / rounds,
-        selected_rate=sum(entry.selected for entry in entries) / rounds,
-        completed_rate=sum(entry.completed for entry in entries) / rounds,
-        failures=dict(Counter(entry.failure for entry in entries if entry.failure)),
-    )
+    tally = Tally()
+    for record in records:
+        tally.add(record)
+    return tally.summary()

@@ -1,6 +1,6 @@
 """Rounds on any plant, with a log, checkpoints and an end: what every kind of run shares."""
 
-__all__ = ["Driven", "Earlier", "claimed_folder", "drive", "earlier_rounds"]
+__all__ = ["Driven", "Earlier", "claimed_folder", "drive", "driven_rounds", "earlier_rounds"]
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from fedfloor.rounds.listeners.checkpoint import STATE, Checkpoint, Checkpoints,
 from fedfloor.rounds.listeners.log import ROUNDS, log_digest
 from fedfloor.rounds.listeners.progress import Progress
 from fedfloor.rounds.listeners.stop import Until
-from fedfloor.rounds.loop import Listener, run_rounds
+from fedfloor.rounds.loop import FinishedRound, Listener, run_rounds
 from fedfloor.rounds.plants.contract import Plant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.runs.folder import (
@@ -114,14 +114,34 @@ def drive(
     listeners: Sequence[Listener] = (),
     tell: Tell = silent,
 ) -> Driven:
+    """Run the rounds that are left and keep the records of all of them; see `driven_rounds`."""
+    records: list[RoundRecord] = [] if earlier is None else [*earlier.records]
+    timings: list[TimingRecord] = []
+    for ended in driven_rounds(
+        plant, planned, folder, earlier=earlier, data=data, until=until, listeners=listeners, tell=tell
+    ):
+        records.append(ended.record)
+        timings.append(ended.timing)
+    return Driven(tuple(records), tuple(timings))
+
+
+def driven_rounds(
+    plant: Plant,
+    planned: PlannedRun,
+    folder: RunFolder | None,
+    *,
+    earlier: Earlier | None = None,
+    data: str = "",
+    until: Until = Until(),  # noqa: B008  # frozen
+    listeners: Sequence[Listener] = (),
+    tell: Tell = silent,
+) -> Iterator[FinishedRound]:
     """Run the rounds that are left on a plant, which is new or was restored from the checkpoint of earlier rounds.
 
-    The folder has begun.
+    The folder has begun. Each round is given back once, and nothing of it is kept.
     The log is written first, then the checkpoint, then the given listeners hear of the round, and last `tell`.
     `data` is the fingerprint that the next resumption compares.
     """
-    records: list[RoundRecord] = [] if earlier is None else [*earlier.records]
-    timings: list[TimingRecord] = []
     heard: list[Listener] = []
     if folder is not None:
         heard.append(folder.log)
@@ -129,9 +149,9 @@ def drive(
             every = plant.scenario.training.checkpoint_every
             heard.append(Checkpoints(folder.path, plant, folder.log, every, data, folder.run))
     rounds = plant.scenario.rounds - plant.index
-    if records and until.reached(records[-1]):
+    if earlier is not None and earlier.records and until.reached(earlier.records[-1]):
         rounds = 0
-    for ended in run_rounds(
+    yield from run_rounds(
         plant,
         planned.scheduler,
         max(rounds, 0),
@@ -139,7 +159,4 @@ def drive(
         clock=0.0 if earlier is None else earlier.checkpoint.clock,
         listeners=[*heard, *listeners, Progress(tell)],
         until=until.reached,
-    ):
-        records.append(ended.record)
-        timings.append(ended.timing)
-    return Driven(tuple(records), tuple(timings))
+    )

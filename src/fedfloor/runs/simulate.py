@@ -2,37 +2,54 @@
 
 __all__ = ["Run", "simulate_planned"]
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from fedfloor.rounds.events import Event
+from fedfloor.rounds.outcome import Seconds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord, TimingRecord
-from fedfloor.runs.driving import claimed_folder, drive
+from fedfloor.rounds.summary import RunSummary, Tally
+from fedfloor.runs.driving import claimed_folder, driven_rounds
+from fedfloor.runs.folder import read_records
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import Scenario, resolved_toml
 from fedfloor.scheduling.registry import PolicySpec
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, which leave no room for what is read once
 class Run:
     """A finished simulation: its rounds as they are logged, and their wall-clock times."""
 
     scenario: Scenario
     policy: PolicySpec  #: with every setting filled in
-    records: tuple[RoundRecord, ...]
-    timings: tuple[TimingRecord, ...]
+    summary: RunSummary
+    solve_times: "array[float]"  #: (T,) [s] wall clock of every decision
     folder: Path | None  #: where the log is, if one was asked for
+    _kept: tuple[RoundRecord, ...] = ()  #: the rounds of a run without a folder
+
+    @cached_property
+    def records(self) -> tuple[RoundRecord, ...]:
+        """All rounds; those of a run with a folder are read from its log when they are first asked for."""
+        return self._kept if self.folder is None else tuple(read_records(self.folder, self.summary.rounds))
+
+    @cached_property
+    def timings(self) -> tuple[TimingRecord, ...]:
+        """Wall-clock times of all rounds; a simulation takes time only to decide."""
+        return tuple(TimingRecord.of(index, seconds, Seconds()) for index, seconds in enumerate(self.solve_times))
 
     def __repr__(self) -> str:
-        return f"Run({self.scenario.name}, {self.policy}, {len(self.records)} rounds, folder={self.folder})"
+        return f"Run({self.scenario.name}, {self.policy}, {self.summary.rounds} rounds, folder={self.folder})"
 
 
 def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], None] = lambda _: None) -> Run:
-    """Simulate a planned run, logging to its folder round by round."""
+    """Simulate a planned run, logging to its folder round by round; without a folder its rounds are kept."""
     scenario = planned.scenario
     plant = SimulatedPlant(scenario, simulated_rates(scenario))
+    tally, solve_times, kept = Tally(), array("d"), list[RoundRecord]()
 
     def tell(event: Event) -> None:
         if event.record is not None:
@@ -41,5 +58,9 @@ def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], N
     with claimed_folder(planned) as folder:
         if folder is not None:
             folder.begin(resolved_toml(planned.file))
-        driven = drive(plant, planned, folder, tell=tell)
-    return Run(scenario, planned.policy, driven.records, driven.timings, planned.folder)
+        for ended in driven_rounds(plant, planned, folder, tell=tell):
+            tally.add(ended.record)
+            solve_times.append(ended.timing.solve_s)
+            if folder is None:
+                kept.append(ended.record)
+    return Run(scenario, planned.policy, tally.summary(), solve_times, planned.folder, tuple(kept))

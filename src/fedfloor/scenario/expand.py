@@ -2,9 +2,10 @@
 
 __all__ = ["build", "expand", "resolved_toml", "stream"]
 
+import itertools
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pydantic.fields import FieldInfo
 from fedfloor.errors import ScenarioError, advice_for, shown
 from fedfloor.scenario.file import BatteryFile, DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
 from fedfloor.scenario.findings import short_path
+from fedfloor.scenario.members import Kind, members, validated
 from fedfloor.scenario.numbers import Number, Range, draw
 from fedfloor.scenario.resolved import Battery, Device, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
@@ -90,18 +92,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         training=file.training,
         data=file.data,
         radio=Radio.model_validate(_si(file.radio)),
-        floors=tuple(
-            Floor(
-                name=floor.name,
-                classes_per_device=floor.classes_per_device,
-                gateway=Gateway.model_validate(_si(floor.gateway)),
-                devices=tuple(
-                    Device.model_validate({k: v for k, v in _si(device).items() if k in Device.model_fields})
-                    for device in floor.devices
-                ),
-            )
-            for floor in file.floors
-        ),
+        floors=tuple(_si_floors(file.floors)),
         battery=Battery.model_validate(_si(_battery(file, file.floors, label))),
         baseline=file.baseline,
         participation=file.participation,
@@ -144,19 +135,17 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
         device_names = [
             _names(device_group, numbers[floor], "" if is_single else f"{names[floor]}.") for floor in range(count)
         ]
-        members = _devices(file, device_group, device_names, f"{path}.devices[{index}]", label)
-        for floor, members_of_floor in enumerate(members):
-            devices[floor] += members_of_floor
-    return [
-        FloorGroup.model_construct(
-            name=names[floor],
-            count=None,
-            classes_per_device=classes[floor],
-            gateway=GatewayGroup.model_construct(**{key: values[floor] for key, values in gateway.items()}),
-            devices=tuple(devices[floor]),
-        )
-        for floor in range(count)
-    ]
+        parts = _devices(file, device_group, device_names, f"{path}.devices[{index}]", label)
+        for own, part in zip(devices, parts, strict=True):
+            own.extend(part)
+    columns: dict[str, Sequence[Any]] = {
+        "name": names,
+        "count": [None] * count,
+        "classes_per_device": classes,
+        "gateway": members(GatewayGroup, gateway),
+        "devices": [tuple(own) for own in devices],
+    }
+    return members(FloorGroup, columns)
 
 
 def _battery(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> BatteryFile:
@@ -180,18 +169,10 @@ def _devices(
     complete_group = _with_hardware(file.hardware, group, path, label)
     keys = ["samples", *_HARDWARE_KEYS]
     columns = {key: _column(complete_group, key, per_floor * len(names), file.seed, path, label) for key in keys}
-    return [
-        [
-            DeviceGroup.model_construct(
-                name=name,
-                count=None,
-                hardware=None,
-                **{key: column[floor * per_floor + index] for key, column in columns.items()},
-            )
-            for index, name in enumerate(names_on_floor)
-        ]
-        for floor, names_on_floor in enumerate(names)
-    ]
+    columns["name"] = list(itertools.chain.from_iterable(names))
+    columns["count"] = columns["hardware"] = [None] * len(columns["name"])
+    devices = members(DeviceGroup, columns)
+    return [devices[begin : begin + per_floor] for begin in range(0, len(devices), per_floor)]
 
 
 def _with_hardware(classes: Mapping[str, Hardware], group: DeviceGroup, path: str, label: str) -> DeviceGroup:
@@ -221,10 +202,10 @@ def _column(section: Section, key: str, count: int, seed: int, path: str, label:
         raise ScenarioError(f"{label}: {path}.{key}: {problem}.")
     allowed = _range(type(section).model_fields[key])
     values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))
-    if not all(allowed.holds(value) for value in values):
+    if not allowed.holds(values).all():
         problem = f"no draw was {allowed.words()}, got {shown(allowed.toml_value(number))}"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}. Move the mean into the range.")
-    return [round(value) if allowed.whole else float(value) for value in values]
+    return list((np.rint(values).astype(np.int64) if allowed.whole else values).tolist())
 
 
 def _range(field: FieldInfo) -> Range:
@@ -242,19 +223,51 @@ def _refuse_duplicates(what: str, names: list[str], label: str) -> None:
         earlier_names.add(name)
 
 
+def _si_floors(floors: Sequence[FloorGroup]) -> list[Floor]:
+    """Expanded floors in SI units."""
+    gateways = _si_members(Gateway, [floor.gateway for floor in floors])
+    devices = iter(_si_members(Device, [device for floor in floors for device in floor.devices]))
+    columns: dict[str, Sequence[Any]] = {
+        "name": [floor.name for floor in floors],
+        "classes_per_device": [floor.classes_per_device for floor in floors],
+        "gateway": gateways,
+        "devices": [tuple(itertools.islice(devices, len(floor.devices))) for floor in floors],
+    }
+    return members(Floor, validated(Floor, columns))
+
+
+def _si_members(kind: type[Kind], sections: Sequence[Section]) -> list[Kind]:
+    """Sections of the same type as models of a kind in SI units, key by key because they can be many."""
+    keys = {_si_name(key): key for key in type(sections[0]).model_fields}
+    columns = {
+        name: _si_values(keys[name], [getattr(section, keys[name]) for section in sections])
+        for name in kind.model_fields
+    }
+    return members(kind, validated(kind, columns))
+
+
 def _si(section: Section) -> dict[str, object]:
     """Values of a section in SI units, under keys without unit suffix except `_bytes` for memory."""
-    values: dict[str, object] = {}
-    for key, value in section:
-        stem, suffix = split_suffix(key)
-        name = f"{stem}_bytes" if suffix == "gb" else "noise_density" if stem == "noise" else stem
-        if isinstance(value, tuple):
-            values[name] = tuple(to_si(key, entry) for entry in value)
-        elif isinstance(value, int | float):
-            values[name] = to_si(key, value)
-        else:
-            values[name] = value
-    return values
+    return {_si_name(key): _si_values(key, [value])[0] for key, value in section}
+
+
+def _si_name(key: str) -> str:
+    stem, suffix = split_suffix(key)
+    return f"{stem}_bytes" if suffix == "gb" else "noise_density" if stem == "noise" else stem
+
+
+def _si_values(key: str, values: Sequence[object]) -> Sequence[object]:
+    """Values of one key in SI units; what is neither a number nor a list of numbers stays as it is."""
+    if not split_suffix(key)[1]:
+        return values
+    return [
+        to_si(key, value)
+        if isinstance(value, int | float)
+        else tuple(to_si(key, entry) for entry in value)
+        if isinstance(value, tuple)
+        else value
+        for value in values
+    ]
 
 
 def _without_none(table: Mapping[str, object]) -> dict[str, object]:

@@ -5,14 +5,14 @@ __all__ = ["Choice", "Normal", "Number", "Range", "Uniform", "draw"]
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, overload
 
 import numpy as np
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from fedfloor.arrays import Floats
+from fedfloor.arrays import Bools, Floats
 from fedfloor.errors import shown
 from fedfloor.scenario.section import finding
 
@@ -97,9 +97,14 @@ class Range:
             raise finding(f"must be {self.words()}, got {shown(raw)}")
         return value
 
-    def holds(self, value: float) -> bool:
-        """Whether the value is in the range."""
-        return value > self.above and self.at_least <= value <= self.at_most and (value == 0.0 or abs(value) > 1e-90)
+    @overload
+    def holds(self, value: float) -> bool: ...
+    @overload
+    def holds(self, value: Floats) -> Bools: ...
+    def holds(self, value: Any) -> Any:
+        """Whether the value is in the range, or each value of an array."""
+        inside = (value > self.above) & (value >= self.at_least) & (value <= self.at_most)
+        return inside & ((value == 0.0) | (abs(value) > 1e-90))
 
     def words(self) -> str:
         """The range in words."""
@@ -201,7 +206,7 @@ def _truncated_normal(mean: float, deviation: float, count: int, allowed: Range,
 
     values = sample(count)
     for _ in range(_REDRAWS):
-        outside = np.array([not allowed.holds(value) for value in values], dtype=bool)
+        outside = ~allowed.holds(values)
         if not outside.any():
             break
         values[outside] = sample(int(outside.sum()))

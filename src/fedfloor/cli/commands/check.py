@@ -31,8 +31,10 @@ def check(
     from fedfloor.cli.show.datasets import print_shortage
     from fedfloor.cli.show.scenarios import check_as_json, print_check
     from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.watching import checking
 
-    checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
+    with checking(str(scenario)):
+        checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     if form is Format.JSON:
         print_json(check_as_json(checked))
     else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def print_simulation(runs: Sequence[Run]) -> None:
     """Policies side by side, then participation per floor, then where the logs are."""
-    _print_summaries(runs, [summarise(run.records) for run in runs], {})
+    _print_summaries(runs, [run.summary for run in runs], {})
     _print_folders(runs)
 
 
@@ -97,7 +97,8 @@ def _span(values: Sequence[float], form: str) -> str:
 
 def _solve_time(run: "AnyRun") -> float | None:
     """Median time to decide [s], because the first round may compile; None without a round."""
-    return median(timing.solve_s for timing in run.timings) if run.timings else None
+    times = run.solve_times if isinstance(run, Run) else [timing.solve_s for timing in run.timings]
+    return median(times) if times else None
 
 
 def _learning_rows(runs: "Sequence[TrainedRun]") -> dict[str, list[str]]:
@@ -162,7 +163,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
 
 def as_json(run: "AnyRun") -> dict[str, object]:
     """A run's summary with units in its keys."""
-    entry: dict[str, object] = asdict(summarise(run.records))
+    entry: dict[str, object] = asdict(run.summary if isinstance(run, Run) else summarise(run.records))
     for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
         entry[f"{key}_{unit}"] = entry.pop(key)
     entry["time_per_round_s"] = _solve_time(run)

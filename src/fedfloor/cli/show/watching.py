@@ -1,6 +1,6 @@
 """The progress of a run: a live bar on a terminal, a line per evaluation in a file or a pipe."""
 
-__all__ = ["View", "reading", "simulating", "training"]
+__all__ = ["View", "checking", "reading", "simulating", "training"]
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.planned import PlannedRun
 
-_PATIENCE = 2.0  #: [s] before a word is said about data that is being read
+_PATIENCE = 2.0  #: [s] before a word is said about data that is being read, or a scenario that is being checked
 
 
 @contextmanager
@@ -44,6 +44,22 @@ def reading(name: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def checking(name: str) -> Iterator[None]:
+    """Show on standard error that a scenario is being checked, if that takes long; a spinner on a terminal."""
+    note = f"checking {name} ..."
+    status = ERR.status(note)
+    timer = threading.Timer(_PATIENCE, status.start if ERR.is_terminal else lambda: ERR.print(note, soft_wrap=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # or the spinner could start after it was stopped
+        status.stop()
 
 
 def _said_later(name: str) -> threading.Timer:

@@ -87,7 +87,8 @@ def plot_lines(lines: Lines) -> Plot | None:
         "yaxis": titled(lines.y) | thousands | percent,
         "hovermode": "x unified",
     }
-    omission = f"Lines are drawn through {_POINTS} of their points." if max(lengths) > _POINTS else ""
+    thinned = f"Long lines are drawn through {_POINTS} of their points, evenly spread; tables use all rounds."
+    omission = thinned if max(lengths) > _POINTS else ""
     return Plot(data, layout, omission=omission)
 
 
