@@ -369,7 +369,7 @@ def test_without_limits_the_fastest_allocation_is_found() -> None:
     [
         ({"v": -1.0}, "v must be a number from 0 to 1e30, got -1.0"),
         ({"v": math.inf}, "v must be a number from 0 to 1e30, got inf"),
-        ({"v": "fast"}, "v must be a number from 0 to 1e30, got fast"),
+        ({"v": "fast"}, "v must be a number from 0 to 1e30, got .fast."),
         ({"solver": "cplex"}, "solver must be exact or paper, got 'cplex'"),
     ],
 )
