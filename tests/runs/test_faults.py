@@ -194,6 +194,16 @@ def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "state.json").is_symlink()
 
 
+@pytest.mark.parametrize("name", ["rounds.jsonl", "timings.jsonl", "scenario.toml", "checkpoint"])
+def test_a_link_in_a_run_folder_is_refused_and_what_it_names_stays(name: str, run: Path, tmp_path: Path) -> None:
+    (run / name).rename(tmp_path / "elsewhere")
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    before = contents(tmp_path)
+    with pytest.raises(RunLogError, match=rf"{name}: is a symbolic link"):
+        small_run(run, UNIFORM, resume=True)
+    assert contents(tmp_path) == before
+
+
 # Disks without room
 
 

@@ -29,6 +29,7 @@ from fedfloor.runs.folder import (
     refuse_changes,
     refuse_fewer,
     refuse_filled,
+    refuse_links,
     write_json,
 )
 from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
@@ -128,6 +129,7 @@ def _refuse_main(run: PlannedRun) -> None:
 def _check_folder(run: PlannedRun) -> None:
     """Refuse a folder that holds anything but this run."""
     folder = _folder(run)
+    refuse_links(folder)
     if not (folder / CHECKPOINT).is_dir():
         refuse_filled(folder)
     elif (folder / SCENARIO).exists():

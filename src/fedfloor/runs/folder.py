@@ -16,6 +16,7 @@ __all__ = [
     "refuse_collection",
     "refuse_fewer",
     "refuse_filled",
+    "refuse_links",
     "refuse_other_runs",
     "runs_below",
     "scenario_of",
@@ -71,6 +72,7 @@ class RunFolder:
         except OSError as error:
             raise _unwritable(path, error) from None
         try:
+            refuse_links(path)
             # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
             resumable = (path / CHECKPOINT).is_dir() and ((path / SCENARIO).exists() or not (path / ROUNDS).exists())
             if not (resume and resumable):
@@ -118,6 +120,14 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def refuse_links(path: Path) -> None:
+    """Refuse a run folder in which a link stands for a file: writing it would change a file somewhere else."""
+    for name in (CHECKPOINT, SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS):
+        if (path / name).is_symlink():
+            problem = "is a symbolic link, and a run writes only files of its own"
+            raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder with --out")
 
 
 def _has_round(path: Path) -> bool:
