@@ -25,7 +25,9 @@ def test_a_folder_has_one_writer_until_it_ends(tmp_path: Path) -> None:
     with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"mine\n"
-        with pytest.raises(RunLogError, match=r"another process is writing it\. Wait for it, or name another folder"):
+        with pytest.raises(
+            RunLogError, match=r"another process is writing to it\. Wait for it, or name another folder"
+        ):
             lock(tmp_path)
         other.kill()
     handle = lock(tmp_path)

@@ -65,7 +65,7 @@ def refused_write(path: Path, error: OSError, *, again: str, advice: str) -> Fai
 
 def failed_write(path: Path, error: OSError, *, again: str) -> FailedRunError:
     """The error of a file that a run could write so far."""
-    first = "Make room" if _is_full(error) else "Mend the folder"
+    first = "Make room" if _is_full(error) else "Make sure that the folder exists and can be written to"
     return FailedRunError(f"{path}: cannot be written: {error.strerror}. {first}, then {again}")
 
 
@@ -89,5 +89,5 @@ def lock(folder: Path) -> int | None:
         removed = False
     if removed:
         os.close(handle)
-        raise RunLogError(f"{folder}: another process is writing it. Wait for it, or {ELSEWHERE.lower()}")
+        raise RunLogError(f"{folder}: another process is writing to it. Wait for it, or {ELSEWHERE.lower()}")
     return handle

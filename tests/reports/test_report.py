@@ -303,7 +303,7 @@ def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> N
     handle = lock(out / "figures")
     assert handle is not None
     with pytest.raises(
-        RunLogError, match=r"figures: another process is writing it. Wait for it, or name another folder"
+        RunLogError, match=r"figures: another process is writing to it. Wait for it, or name another folder"
     ):
         fedfloor.report(runs / "random-1", out=out, csv=table)
     assert (list((out / "figures").iterdir()), (out / "report.html").exists(), table.exists()) == ([], False, False)
@@ -312,7 +312,7 @@ def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> N
 
     def meanwhile(step: str) -> None:
         if step == "page":
-            with pytest.raises(RunLogError, match="another process is writing it"):
+            with pytest.raises(RunLogError, match="another process is writing to it"):
                 fedfloor.report(runs / "random-2", out=out)
             seen.append(step)
 

@@ -172,7 +172,7 @@ def test_a_second_comparison_in_the_same_folder_is_kept_out(whole: Path) -> None
     handle = lock(whole)
     assert handle is not None
     try:
-        with pytest.raises(RunLogError, match="another process is writing it"):
+        with pytest.raises(RunLogError, match="another process is writing to it"):
             comparison(whole)
     finally:
         os.close(handle)

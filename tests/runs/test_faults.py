@@ -59,7 +59,7 @@ def test_a_folder_is_locked_before_anything_in_it_is_read(run: Path, state: byte
         (run / "checkpoint" / "state.json").write_bytes(state)
     before, handle = contents(run), lock(run)
     assert handle is not None
-    with pytest.raises(RunLogError, match="another process is writing it"):
+    with pytest.raises(RunLogError, match="another process is writing to it"):
         small_run(run, UNIFORM, resume=True)
     os.close(handle)
     assert contents(run) == before
@@ -75,7 +75,7 @@ def test_a_comparison_leaves_a_run_alone_that_another_process_writes(run: Path, 
     overrides += ["training.checkpoint_every=2", "participation.estimate_every=3", "participation.estimate_samples=8"]
     done = fedfloor.compare("quick", ["random"], seeds=1, overrides=overrides, out=tmp_path / "all", workers=1)
     os.close(handle)
-    assert "another process is writing it" in str(done.failed["quick-random-7"])
+    assert "another process is writing to it" in str(done.failed["quick-random-7"])
     assert {path: content for path, content in contents(folder).items() if path in before} == before
 
 
