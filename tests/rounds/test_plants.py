@@ -213,9 +213,9 @@ Change = Callable[[dict[str, Any]], Any]
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda state: state.pop("queue"), "queue must be 6 numbers >= 0"),
-        (lambda state: state.update(queue=[0.0] * 5), "queue must be 6 numbers >= 0"),
-        (lambda state: state.update(queue="long"), "queue must be 6 numbers >= 0"),
+        (lambda state: state.pop("queue"), "queue must be 6 numbers >= 0, got None"),
+        (lambda state: state.update(queue=[0.0] * 5), "queue must be 6 numbers >= 0, got [0.0, 0.0, 0.0, 0.0, 0.0]"),
+        (lambda state: state.update(queue="long"), "queue must be 6 numbers >= 0, got 'long'"),
         (lambda state: state.update(recorded=7), "recorded must be 6, got 7"),
     ],
 )

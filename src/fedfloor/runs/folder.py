@@ -261,9 +261,9 @@ def read_records(run: Path, most: int | None = None) -> list[RoundRecord]:
         problem = f"{run}: has no {ROUNDS}, so it is not a run folder"
         raise RunLogError(f"{problem}. Name a folder that a run has written") from None
     except NotADirectoryError:
-        raise RunLogError(f"{run}: is a file, not a run folder") from None
+        raise RunLogError(f"{run}: is a file, not a run folder. Name a folder that a run has written") from None
     except OSError as error:
-        raise RunLogError(f"{path}: cannot be read: {error.strerror}") from None
+        raise RunLogError(f"{path}: cannot be read: {error.strerror}. Check its permissions") from None
 
 
 def check_records(records: Sequence[RoundRecord], scenario: Scenario, folder: Path) -> None:
@@ -283,7 +283,7 @@ def scenario_of(run: Path) -> Scenario:
     try:
         return build(read(file), str(file))
     except ValidationError as error:
-        raise RunLogError(f"{file}: {problem_of(error)}. It is not the file that the run wrote") from None
+        raise RunLogError(f"{file}: {problem_of(error)}. Restore the file that the run wrote, or run again") from None
 
 
 def flat(value: object, path: str = "") -> dict[str, object]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats
+from fedfloor.errors import shown
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
@@ -66,5 +67,5 @@ def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: 
     except (KeyError, TypeError, ValueError, OverflowError):
         numbers = np.zeros(0)
     if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
-        raise ValueError(f"{key} must be {size} numbers >= 0")
+        raise ValueError(f"{key} must be {size} numbers >= 0, got {shown(values.get(key))}")
     return numbers

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
-from fedfloor.errors import FailedRunError
+from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from
@@ -156,18 +156,18 @@ class LearningPlant:
         try:
             self.weights = self.engine.work.layout.vector(state.weights)
         except KeyError as error:
-            raise ValueError(f"the weights {error} are missing, or are not the model's") from None
+            raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
         self._simulated.restore(state)
         self.last_loss = numbers_from(values, "last_loss", floors, gaps=True)
         square, statistics = values.get("gradient_square"), values.get("figures")
         if square is not None and not isinstance(square, int | float):
-            raise ValueError("gradient_square must be a number or null")
+            raise ValueError(f"gradient_square must be a number or null, got {shown(square)}")
         self.gradient_square = None if square is None else float(square)
         if values.get("divergence_bound") is not None:
             self.bound = numbers_from(values, "divergence_bound", floors, gaps=True)
         if statistics is not None:
             if not isinstance(statistics, dict):
-                raise ValueError("figures must be a table or null")
+                raise ValueError(f"figures must be a table or null, got {shown(statistics)}")
             keys = [entry.name for entry in dataclasses.fields(GradientStatistics)]
             self.statistics = GradientStatistics(*(numbers_from(statistics, key, devices) for key in keys))
 
