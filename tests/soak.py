@@ -1,8 +1,9 @@
 """Runs under random faults, for as long as one likes: `make soak MINUTES=20`.
 
 Every trial starts a command of the program, does something bad to it, lets it continue as a user would, and compares
-what it leaves with what an undisturbed run leaves. A trial may end `identical` or `refused` (an error in one line that
-changes nothing). Anything else is a defect: a result that differs, a traceback, or a process that hangs.
+what it leaves with what an undisturbed run leaves. A trial must end `identical`. Only where a file was damaged may it
+also end `refused`: with an error, and with the damaged run as it was. Anything else is a defect: a result that differs,
+a run that cannot be continued, a traceback, or a process that hangs.
 """
 
 import argparse
@@ -26,12 +27,13 @@ from rich.table import Table
 
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS
+from fedfloor.runs.folder import SCENARIO
 
 _SMALL = ("training.evaluate_every=2", "training.checkpoint_every=1", "training.batch_fraction=0.05")
 _ESTIMATED = ("participation.estimate_every=3", "participation.estimate_samples=8", "participation.observe_every=4")
 _UNIFORM = "participation.rates=uniform"
 _PATIENCE = 300.0  #: [s] after which a command counts as hanging
-_BAD_ENDS = ("different", "traceback", "hanging")
+_BAD_ENDS = ("different", "stuck", "traceback", "hanging")
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Trial:
             raise DefectError("hanging", str(process.args)) from None
         if "Traceback" in said:
             raise DefectError("traceback", said[-2000:])
-        return said
+        return said or f"ended with code {process.returncode}"
 
     def carry_on(self, attempts: int = 3) -> str:
         """Continue undisturbed until the command succeeds; what it says if it refuses."""
@@ -163,19 +165,24 @@ def on_a_full_disk(trial: Trial) -> str:
 def with_a_damaged_file(trial: Trial) -> str:
     """Stop a command half-way, flip a bit or cut a file that it relies on, then continue."""
     _stop_half_way(trial)
-    files = [path for path in trial.folder.rglob("*") if path.name in (ROUNDS, "scenario.toml")]
-    files += [path for path in trial.folder.rglob(f"{CHECKPOINT}/*") if path.is_file()]
-    files = [path for path in files if path.stat().st_size]
-    if files:
-        path = trial.chance.choice(files)
-        content = bytearray(path.read_bytes())
-        place = trial.chance.randrange(len(content))
-        if trial.chance.random() < 0.5:
-            content[place] ^= 1 << trial.chance.randrange(8)
-        else:
-            del content[place:]
-        path.write_bytes(content)
-    return trial.carry_on(attempts=1)
+    runs = [path.parent for path in trial.folder.rglob(ROUNDS)]
+    if not runs:  # it was stopped too early
+        return trial.carry_on()
+    run = trial.chance.choice(runs)
+    files = [run / ROUNDS, run / SCENARIO, *(run / CHECKPOINT).glob("[!.]*")]
+    path = trial.chance.choice([file for file in files if file.exists() and file.stat().st_size] or [run / ROUNDS])
+    content = bytearray(path.read_bytes() or b"\n")
+    place = trial.chance.randrange(len(content))
+    if trial.chance.random() < 0.5:
+        content[place] ^= 1 << trial.chance.randrange(8)
+    else:
+        del content[place:]
+    path.write_bytes(content)
+    before = results(run)
+    said = trial.carry_on(attempts=1)
+    if said and results(run) != before:
+        raise DefectError("different", f"{run}: was changed although it was refused: {said[-500:]}")
+    return said and "refused"
 
 
 FAULTS: tuple[tuple[str, Callable[[Trial], str]], ...] = (
@@ -230,9 +237,11 @@ def _send(number: int, sent: int) -> None:
 
 def judged(trial: Trial, fault: Callable[[Trial], str], expected: dict[str, bytes]) -> str:
     """How a trial ends."""
-    refusal = fault(trial)
-    if refusal:
-        return "refused"
+    said = fault(trial)
+    if said == "refused":
+        return said
+    if said:
+        raise DefectError("stuck", said[-2000:])
     left = results(trial.folder)
     if left != expected:
         names = [name for name in sorted(left.keys() | expected.keys()) if left.get(name) != expected.get(name)]
@@ -252,6 +261,9 @@ def soak(minutes: float, seed: int, place: Path, console: Console) -> Counter[tu
     while time.monotonic() < end:
         chance = random.Random(f"{seed}-{number}")
         kind, (fault, cause) = chance.choice(KINDS), chance.choice(FAULTS)
+        if (kind, cause) == (KINDS[0], with_a_damaged_file):  # a simulation is repeated, not continued
+            number += 1
+            continue
         trial = Trial(kind, place / f"trial-{number}" / kind.name, chance)
         trial.folder.parent.mkdir(parents=True)
         try:

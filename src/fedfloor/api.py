@@ -284,7 +284,8 @@ def compare_with(
     watch: "Watch | None" = None,
 ) -> Comparison:
     """Compare with options that have been checked already; see `compare`."""
-    from fedfloor.runs.compare import Watch, compare_planned, comparison_folder, locked, planned_comparison
+    from fedfloor.files import only_writer
+    from fedfloor.runs.compare import Watch, compare_planned, comparison_folder, planned_comparison
 
     runs = planned_comparison(
         scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=out, options=options
@@ -292,7 +293,7 @@ def compare_with(
     _need_extras()
     watching, folder = watch or Watch(), comparison_folder(runs[0].scenario.name, out)
     folders = tuple(run.folder for run in runs if run.folder is not None)
-    with locked(folder):
+    with only_writer(folder, again="compare again"):
         failed = compare_planned(runs, folder, options, watching)
         begun = [place for place in folders if _has_rounds(place)]
         report = _report([*begun, folder], out=folder, on_step=watching.on_report) if begun else None
@@ -431,10 +432,9 @@ def decide_round(planned: "PlannedRound", *, export: Path | None = None) -> "Pla
     """Decide a round, and write it as a snapshot if asked."""
     from fedfloor.runs.plan import answer, export_snapshot
 
-    decided = answer(planned)
     if export is not None:
-        export_snapshot(planned, export)
-    return decided
+        export_snapshot(planned, export)  # first, because a decision can take long and the file may be refused
+    return answer(planned)
 
 
 # Scenarios, networks and data

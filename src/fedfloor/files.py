@@ -1,13 +1,13 @@
 """Files that are either whole or as they were, and folders that one process at a time writes."""
 
-__all__ = ["ELSEWHERE", "failed_write", "lock", "make_private", "refused_write", "replacing", "write_whole"]
+__all__ = ["ELSEWHERE", "failed_write", "make_private", "only_writer", "refused_write", "replacing", "write_whole"]
 
 import errno
 import os
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, RunLogError
@@ -43,7 +43,7 @@ def _sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     if sys.platform == "win32" and path.is_dir():  # where a folder cannot be opened
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
@@ -73,21 +73,41 @@ def _is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def lock(folder: Path) -> int | None:
-    """Keep other processes from writing a folder until the returned handle is closed, or this process ends."""
-    if sys.platform == "win32":  # there is no such lock
+@contextmanager
+def only_writer(folder: Path, *, again: str) -> Iterator[None]:
+    """Make a folder if there is none, and keep other processes from writing to it until the block ends.
+
+    A folder that is empty then is removed. There is no such lock on Windows, nor on file systems without locks.
+    """
+    try:
+        make_private(folder)
+        handle = _locked(folder)
+    except OSError as error:
+        raise refused_write(folder, error, again=again, advice=ELSEWHERE) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # what was put there stays
+            folder.rmdir()
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """A handle that holds the lock of a folder until it is closed, or this process ends; None without locks."""
+    if sys.platform == "win32":
         return None
     import fcntl  # noqa: PLC0415  # not everywhere
 
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        removed = not os.path.samestat(os.fstat(handle), folder.stat())  # by the process that had the lock before
+        taken = not os.path.samestat(os.fstat(handle), folder.stat())  # its last writer has removed it
     except (BlockingIOError, FileNotFoundError):
-        removed = True
+        taken = True
     except OSError:  # a file system without locks
-        removed = False
-    if removed:
+        taken = False
+    if taken:
         os.close(handle)
         raise RunLogError(f"{folder}: another process is writing to it. Wait for it, or {ELSEWHERE.lower()}")
     return handle

@@ -18,7 +18,7 @@ import fedfloor.reports.making
 from fedfloor.cli.show import reports as printed
 from fedfloor.cli.show import terminal
 from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
-from fedfloor.files import lock
+from fedfloor.files import only_writer
 from fedfloor.reports.cells import Table
 from fedfloor.reports.making import Report
 from fedfloor.reports.reading import collect
@@ -300,14 +300,11 @@ def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -
 def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "out", tmp_path / "rounds.csv"
     (out / "figures").mkdir(parents=True)
-    handle = lock(out / "figures")
-    assert handle is not None
-    with pytest.raises(
-        RunLogError, match=r"figures: another process is writing to it. Wait for it, or name another folder"
-    ):
-        fedfloor.report(runs / "random-1", out=out, csv=table)
-    assert (list((out / "figures").iterdir()), (out / "report.html").exists(), table.exists()) == ([], False, False)
-    os.close(handle)
+    refusal = r"figures: another process is writing to it. Wait for it, or name another folder"
+    with only_writer(out / "figures", again=""):
+        with pytest.raises(RunLogError, match=refusal):
+            fedfloor.report(runs / "random-1", out=out, csv=table)
+        assert (list((out / "figures").iterdir()), (out / "report.html").exists(), table.exists()) == ([], False, False)
     seen: list[str] = []
 
     def meanwhile(step: str) -> None:
@@ -322,10 +319,17 @@ def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> N
 
 
 def test_a_run_that_goes_on_can_be_reported_in_its_folder(runs: Path) -> None:
-    handle = lock(runs / "random-1")
-    assert handle is not None
-    assert fedfloor.report(runs / "random-1").page.exists()
-    os.close(handle)
+    with only_writer(runs / "random-1", again=""):
+        assert fedfloor.report(runs / "random-1").page.exists()
+
+
+def test_figures_are_not_written_through_a_link(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "figures").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunLogError, match="figures: is a symbolic link"):
+        fedfloor.report(runs / "random-1", out=tmp_path / "out")
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_only_the_user_can_read_a_new_report(runs: Path, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.errors import PolicyError, RunLogError
-from fedfloor.files import lock
+from fedfloor.errors import FailedRunError, PolicyError, RunLogError
+from fedfloor.files import only_writer
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 from fedfloor.runs.compare import Watch
 from fedfloor.runs.planned import PlannedRun
@@ -169,13 +169,21 @@ def test_a_damaged_run_does_not_stop_the_others(whole: Path, tmp_path: Path) -> 
 
 
 def test_a_second_comparison_in_the_same_folder_is_kept_out(whole: Path) -> None:
-    handle = lock(whole)
-    assert handle is not None
-    try:
-        with pytest.raises(RunLogError, match="another process is writing to it"):
-            comparison(whole)
-    finally:
-        os.close(handle)
+    with only_writer(whole, again=""), pytest.raises(RunLogError, match="another process is writing to it"):
+        comparison(whole)
+
+
+def test_a_comparison_that_ends_badly_gives_up_the_folders_of_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise FailedRunError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedfloor.runs.compare.write_changes", full)
+        with pytest.raises(FailedRunError, match="no room"):
+            comparison(tmp_path / "all")
+    assert not comparison(tmp_path / "all").failed
 
 
 def test_missing_data_is_named_before_anything_runs(tmp_path: Path) -> None:

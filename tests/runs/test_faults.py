@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import fedfloor
+from fedfloor.api import evaluate
 from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import lock, write_whole
+from fedfloor.files import only_writer, write_whole
 from fedfloor.rounds.listeners.checkpoint import Origin, load_checkpoint, save_checkpoint, signed
 from fedfloor.rounds.plants.contract import PlantState
 from fedfloor.runs.mirror import write_changes
@@ -57,11 +58,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def test_a_folder_is_locked_before_anything_in_it_is_read(run: Path, state: bytes | None) -> None:
     if state is not None:
         (run / "checkpoint" / "state.json").write_bytes(state)
-    before, handle = contents(run), lock(run)
-    assert handle is not None
-    with pytest.raises(RunLogError, match="another process is writing to it"):
+    before = contents(run)
+    with only_writer(run, again=""), pytest.raises(RunLogError, match="another process is writing to it"):
         small_run(run, UNIFORM, resume=True)
-    os.close(handle)
     assert contents(run) == before
 
 
@@ -69,12 +68,11 @@ def test_a_comparison_leaves_a_run_alone_that_another_process_writes(run: Path, 
     folder = tmp_path / "all" / "quick-random-7"
     folder.parent.mkdir()
     run.rename(folder)
-    before, handle = contents(folder), lock(folder)
-    assert handle is not None
+    before = contents(folder)
     overrides = ["rounds=6", "training.batch_fraction=0.05", "training.evaluate_every=2", UNIFORM]
     overrides += ["training.checkpoint_every=2", "participation.estimate_every=3", "participation.estimate_samples=8"]
-    done = fedfloor.compare("quick", ["random"], seeds=1, overrides=overrides, out=tmp_path / "all", workers=1)
-    os.close(handle)
+    with only_writer(folder, again=""):
+        done = fedfloor.compare("quick", ["random"], seeds=1, overrides=overrides, out=tmp_path / "all", workers=1)
     assert "another process is writing to it" in str(done.failed["quick-random-7"])
     assert {path: content for path, content in contents(folder).items() if path in before} == before
 
@@ -178,7 +176,40 @@ def test_a_process_that_trains_cannot_write_outside_of_its_folder(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.parametrize("name", ["scenario.toml", "rounds.jsonl"])
+def test_a_lost_file_does_not_make_a_run_start_from_the_beginning(run: Path, name: str) -> None:
+    (run / name).unlink()
+    before = contents(run)
+    with pytest.raises(RunLogError, match=rf"{name}: is missing, but the checkpoint needs it"):
+        small_run(run, UNIFORM, resume=True)
+    assert contents(run) == before
+
+
+def test_the_model_of_another_run_is_not_evaluated(run: Path, tmp_path: Path) -> None:
+    small_run(tmp_path / "other", UNIFORM, "seed=8", rounds=2)
+    shutil.rmtree(run / "checkpoint")
+    shutil.copytree(tmp_path / "other" / "checkpoint", run / "checkpoint")
+    with pytest.raises(RunLogError, match="is the checkpoint of another run"):
+        evaluate(run)
+
+
+def test_a_damaged_last_round_is_not_taken_for_one_that_is_being_written(run: Path) -> None:
+    content = (run / "rounds.jsonl").read_bytes()
+    (run / "rounds.jsonl").write_bytes(content[:-2] + b"\n")
+    with pytest.raises(RunLogError, match=r"rounds\.jsonl: line 2: is not JSON"):
+        fedfloor.read(run)
+    (run / "rounds.jsonl").write_bytes(content[:-2])
+    assert fedfloor.read(run)["round"] == [0]
+
+
 # Files
+
+
+def test_what_a_killed_process_left_half_written_is_removed(run: Path) -> None:
+    for part in (run / ".bounds.json.1f.part", run / "checkpoint" / ".weights-000002.safetensors.2e.part"):
+        part.write_bytes(b"half")
+    small_run(run, UNIFORM, rounds=3, resume=True)
+    assert not list(run.rglob("*.part"))
 
 
 def test_only_the_user_can_read_a_run(finished: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import overload
 
 from fedfloor.errors import RunLogError
-from fedfloor.rounds.listeners.log import ROUNDS
-from fedfloor.rounds.record import RoundRecord, misplaced, parse_record
+from fedfloor.rounds.listeners.log import ROUNDS, parsed_line, whole_lines
+from fedfloor.rounds.record import RoundRecord, parse_record
 from fedfloor.rounds.summary import Tally
-from fedfloor.runs.folder import check_records, read_records
+from fedfloor.runs.folder import check_record, read_records
 from fedfloor.scenario import Scenario
 
 
@@ -66,25 +66,20 @@ class Log:
 
 
 def read_rounds(folder: Path, scenario: Scenario) -> Log:
-    """The log of a run folder, every line of which is checked; see `read_records` and `check_records` for errors.
+    """The log of a run folder, every line of which is checked; see `read_records` and `check_record` for errors.
 
-    A torn last line is a round that was cut short, or is being written, and is left out.
+    A last line that does not end is a round that was cut short, or is being written, and is left out.
     """
-    rounds, tally = LoggedRounds(folder / ROUNDS, array("q"), array("q"), array("d")), Tally()
-    position, fits = 0, True
-    try:
-        with rounds.path.open("rb") as file:
-            for line in file:
-                record = parse_record(line)
-                fits = fits and not misplaced(record, len(rounds), tally.clock, scenario)
-                if fits:
-                    tally.add(record)
-                rounds.starts.append(position)
-                rounds.rounds.append(record.round)
-                rounds.accuracy.append(math.nan if record.accuracy is None else record.accuracy)
-                position += len(line)
-    except (OSError, ValueError):
-        read_records(folder)  # raises what is wrong, unless it is only the last line that is torn
-    if not fits:
-        check_records(rounds, scenario, folder)
+    path = folder / ROUNDS
+    if not path.is_file():
+        read_records(folder)  # which says what is there instead
+    rounds, tally, position = LoggedRounds(path, array("q"), array("q"), array("d")), Tally(), 0
+    for number, line in enumerate(whole_lines(path), start=1):
+        record = parsed_line(path, number, line)
+        check_record(record, number - 1, tally.clock, scenario, folder)
+        tally.add(record)
+        rounds.starts.append(position)
+        rounds.rounds.append(record.round)
+        rounds.accuracy.append(math.nan if record.accuracy is None else record.accuracy)
+        position += len(line)
     return Log(rounds, tally)

@@ -2,7 +2,6 @@
 
 __all__ = ["STEPS", "Report", "make_report"]
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -10,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fedfloor.errors import MissingExtraError, RunLogError
-from fedfloor.files import ELSEWHERE, lock, make_private, refused_write
+from fedfloor.files import ELSEWHERE, make_private, only_writer, refused_write
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import write_page
@@ -95,26 +94,22 @@ def _check_extra() -> None:
 
 @contextmanager
 def _only_writer(place: Path) -> Iterator[None]:
-    """Make the folders of a report, or refuse them before the work begins; keep other reports out until the end.
+    """Make the folders of a report, or refuse them before anything is written; keep other reports out until the end.
 
     The lock is on the folder of figures, because a run that is still going on has locked its own folder.
     """
-    for folder in (place, place / PICTURES):
-        try:
-            if folder.exists() and not folder.is_dir():
-                raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
-            make_private(folder)
-        except OSError as error:
-            raise refused_write(folder, error, again="report again", advice=ELSEWHERE) from None
+    pictures = place / PICTURES
+    for folder in (place, pictures):
+        if folder.exists() and not folder.is_dir():
+            raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
+    if pictures.is_symlink():
+        raise RunLogError(f"{pictures}: is a symbolic link, so files elsewhere would be replaced. {ELSEWHERE}")
     try:
-        handle = lock(place / PICTURES)
+        make_private(place)
     except OSError as error:
-        raise refused_write(place / PICTURES, error, again="report again", advice=ELSEWHERE) from None
-    try:
+        raise refused_write(place, error, again="report again", advice=ELSEWHERE) from None
+    with only_writer(pictures, again="report again"):
         yield
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 def _as_json(run: ReadRun) -> dict[str, object]:

@@ -5,10 +5,8 @@ started the comparison, and only that process writes into the run folders. So th
 killed, and starting the comparison again resumes from their checkpoints.
 """
 
-__all__ = ["BASELINES", "Watch", "compare_planned", "comparison_folder", "locked", "planned_comparison"]
+__all__ = ["BASELINES", "Watch", "compare_planned", "comparison_folder", "planned_comparison"]
 
-import contextlib
-import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError
-from fedfloor.files import ELSEWHERE, lock, make_private, refused_write
+from fedfloor.files import only_writer
 from fedfloor.rounds.events import Event
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round, load_checkpoint
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
 from fedfloor.rounds.listeners.log import log_digest
+from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.folder import (
     BOUNDS,
     SCENARIO,
@@ -149,7 +148,7 @@ def _is_finished(run: PlannedRun) -> bool:
     if rounds is None or rounds < run.scenario.rounds or not (folder / BOUNDS).exists():
         return False
     try:
-        checkpoint = load_checkpoint(folder)
+        checkpoint = checkpoint_of(folder)
     except RunLogError:
         return False
     return checkpoint is not None and checkpoint.origin.log in ("", log_digest(folder, checkpoint.round))
@@ -161,7 +160,7 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
     for number, run in enumerate(runs):
         if number not in waiting:
             watch.on_round(run, run.scenario.rounds)
-    running: dict[int, int | None] = {}  # -> the lock of its folder
+    running: dict[int, ExitStack] = {}  # -> what keeps other processes from its folder
     times_lost: dict[int, int] = dict.fromkeys(waiting, 0)
     failed: dict[str, BaseException] = {}
 
@@ -169,70 +168,47 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
         failed[_folder(run).name] = error
         watch.on_trouble(run, str(error))
 
-    while waiting or running:
-        while waiting and len(running) < crew.size:
-            number = waiting.popleft()
-            run = runs[number]
-            try:
-                handle = _claim(run)
-            except (FedfloorError, FailedRunError) as error:
-                fail(run, error)
-                continue
-            try:
-                if _is_finished(run):  # by another comparison, since this one began
-                    _release(run, handle)
-                    watch.on_round(run, run.scenario.rounds)
+    def begin(number: int) -> None:
+        run = runs[number]
+        with ExitStack() as held:
+            held.enter_context(only_writer(_folder(run), again="compare again"))
+            _check_folder(run)
+            if _is_finished(run):  # by another comparison, since this one began
+                watch.on_round(run, run.scenario.rounds)
+                return
+            crew.start(number, _train_elsewhere, run, kept_of(_folder(run)), data_dir)
+            running[number] = held.pop_all()
+
+    try:
+        while waiting or running:
+            while waiting and len(running) < crew.size:
+                number = waiting.popleft()
+                try:
+                    begin(number)
+                except (FedfloorError, FailedRunError) as error:
+                    fail(runs[number], error)
+            if not running:
+                break
+            for news in crew.news():
+                run = runs[news.number]
+                if news.message is not None:
+                    if write_changes(_folder(run), news.message.changes):
+                        times_lost[news.number] = 0
+                    if news.message.done is not None:
+                        watch.on_round(run, news.message.done)
+                if not news.ended:
                     continue
-                kept = kept_of(_folder(run))
-                crew.start(number, _train_elsewhere, run, kept, data_dir)
-            except FedfloorError as error:  # it is damaged, or cannot be sent to another process
-                _release(run, handle)
-                fail(run, error)
-                continue
-            running[number] = handle
-        if not running:
-            break
-        for news in crew.news():
-            run = runs[news.number]
-            if news.message is not None:
-                if write_changes(_folder(run), news.message.changes):
-                    times_lost[news.number] = 0
-                if news.message.done is not None:
-                    watch.on_round(run, news.message.done)
-            if not news.ended:
-                continue
-            _release(run, running.pop(news.number))
-            if isinstance(news.error, LostError) and times_lost[news.number] + 1 < _ATTEMPTS:
-                times_lost[news.number] += 1
-                watch.on_trouble(run, f"{news.error}; it resumes from its last checkpoint")
-                waiting.appendleft(news.number)
-            elif news.error is not None:
-                fail(run, news.error)
+                running.pop(news.number).close()
+                if isinstance(news.error, LostError) and times_lost[news.number] + 1 < _ATTEMPTS:
+                    times_lost[news.number] += 1
+                    watch.on_trouble(run, f"{news.error}; it resumes from its last checkpoint")
+                    waiting.appendleft(news.number)
+                elif news.error is not None:
+                    fail(run, news.error)
+    finally:
+        for held in running.values():
+            held.close()
     return failed
-
-
-def _claim(run: PlannedRun) -> int | None:
-    """Lock a run's folder before anything in it is read, and refuse it if it holds anything else."""
-    folder = _folder(run)
-    try:
-        make_private(folder)
-        handle = lock(folder)
-    except OSError as error:
-        raise refused_write(folder, error, again="compare again", advice=ELSEWHERE) from None
-    try:
-        _check_folder(run)
-    except FedfloorError:
-        _release(run, handle)
-        raise
-    return handle
-
-
-def _release(run: PlannedRun, handle: int | None) -> None:
-    """Unlock a run's folder, and remove it if it is empty."""
-    with contextlib.suppress(OSError):
-        _folder(run).rmdir()
-    if handle is not None:
-        os.close(handle)
 
 
 def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: Kept, data_dir: Path | None) -> None:
@@ -272,21 +248,6 @@ def _keep_tradeoff(runs: Sequence[PlannedRun], folder: Path, *, on_round: Callab
 
 def _is_newer(path: Path, other: Path) -> bool:
     return path.exists() and path.stat().st_mtime_ns >= other.stat().st_mtime_ns
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a second comparison out of a folder."""
-    try:
-        make_private(folder)
-        handle = lock(folder)
-    except OSError as error:
-        raise refused_write(folder, error, again="compare again", advice=ELSEWHERE) from None
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 @contextmanager

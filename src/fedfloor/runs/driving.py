@@ -1,14 +1,13 @@
 """Rounds on any plant, with a log, checkpoints and an end: what every kind of run shares."""
 
-__all__ = ["Driven", "Earlier", "claimed_folder", "drive", "driven_rounds", "earlier_rounds"]
+__all__ = ["Driven", "Earlier", "checkpoint_of", "claimed_folder", "drive", "driven_rounds", "earlier_rounds"]
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedfloor.errors import DataError, RunLogError
+from fedfloor.errors import DataError, RunLogError, shown
 from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.listeners.checkpoint import STATE, Checkpoint, Checkpoints, load_checkpoint
 from fedfloor.rounds.listeners.log import ROUNDS, log_digest
@@ -21,6 +20,7 @@ from fedfloor.runs.folder import (
     SCENARIO,
     RunFolder,
     check_records,
+    claimed,
     fingerprint_of,
     read_records,
     refuse_changes,
@@ -55,11 +55,9 @@ def earlier_rounds(planned: PlannedRun, scenario_toml: str, *, data: str = "") -
     if folder is None or not (folder / SCENARIO).exists():
         return None
     refuse_changes(folder, scenario_toml)
-    checkpoint = load_checkpoint(folder)
+    checkpoint = checkpoint_of(folder)
     if checkpoint is None:
         return None
-    if checkpoint.origin.run not in ("", fingerprint_of(scenario_toml)):
-        raise _foreign(checkpoint, "is the checkpoint of another run: it was taken with another scenario or policy")
     refuse_fewer(folder, checkpoint.round, planned.scenario.rounds)
     if checkpoint.origin.data != data:
         problem = f"{folder}: was trained on data that differ from what '{planned.scenario.data.name}' gives now"
@@ -70,6 +68,21 @@ def earlier_rounds(planned: PlannedRun, scenario_toml: str, *, data: str = "") -
     if problem:
         raise _foreign(checkpoint, problem)
     return Earlier(checkpoint, tuple(records))
+
+
+def checkpoint_of(folder: Path) -> Checkpoint | None:
+    """The checkpoint of a run folder; one that was taken with another scenario than the folder's is refused."""
+    checkpoint = load_checkpoint(folder)
+    if checkpoint is None or not checkpoint.origin.run:  # without a fingerprint, of an older version
+        return checkpoint
+    try:
+        run = fingerprint_of((folder / SCENARIO).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = f"{folder / SCENARIO}: cannot be read: {error}"
+        raise RunLogError(f"{problem}. Restore it, or start a new run in another folder") from None
+    if checkpoint.origin.run != run:
+        raise _foreign(checkpoint, "is the checkpoint of another run: it was taken with another scenario or policy")
+    return checkpoint
 
 
 def _foreign(checkpoint: Checkpoint, problem: str) -> RunLogError:
@@ -83,9 +96,9 @@ def _misfit(checkpoint: Checkpoint, records: Sequence[RoundRecord], folder: Path
     if len(records) < done:
         return f"was taken after {done} rounds, but {ROUNDS} has {len(records)} whole lines"
     if any(record.policy != policy for record in records):
-        return f"does not fit {ROUNDS}, which another policy than '{policy}' has written"
+        return f"does not fit {ROUNDS}, which another policy than {shown(policy)} has written"
     if records and records[-1].clock != checkpoint.clock:
-        return f"clock_s: must be {records[-1].clock:g}, as in {ROUNDS}, got {checkpoint.clock:g}"
+        return f"clock_s: must be {records[-1].clock!r}, as in {ROUNDS}, got {checkpoint.clock!r}"
     if log not in ("", log_digest(folder, done)):
         return f"does not fit {ROUNDS}, which has changed since the checkpoint was taken"
     return ""
@@ -99,7 +112,7 @@ def claimed_folder(
     if planned.folder is None:
         yield None
         return
-    with contextlib.closing(RunFolder.claim(planned.folder, checkpoints=checkpoints, resume=resume)) as folder:
+    with claimed(planned.folder, checkpoints=checkpoints, resume=resume) as folder:
         yield folder
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from fedfloor.errors import RunLogError
-from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.rounds.plants.learning import LearningPlant
+from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
 from fedfloor.runs.folder import SCENARIO, refuse_collection, scenario_of
 from fedfloor.runs.train import fingerprint, job_of, scaled_as
@@ -42,7 +42,7 @@ def evaluate_run(
     if export is not None:
         refuse_export(export, run)
     refuse_collection(run)
-    checkpoint = load_checkpoint(run)
+    checkpoint = checkpoint_of(run)
     if checkpoint is None:
         raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
     scenario = scenario_of(run)

@@ -6,7 +6,9 @@ __all__ = [
     "SCENARIO",
     "TRADEOFF",
     "RunFolder",
+    "check_record",
     "check_records",
+    "claimed",
     "fingerprint_of",
     "finite",
     "flat",
@@ -27,19 +29,20 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from pydantic import ValidationError
 
-from fedfloor.errors import FailedRunError, RunLogError
-from fedfloor.files import ELSEWHERE, failed_write, lock, make_private, refused_write, write_whole
+from fedfloor.errors import FailedRunError, RunLogError, shown
+from fedfloor.files import ELSEWHERE, failed_write, make_private, only_writer, refused_write, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
+from fedfloor.rounds.listeners.mlflow import RUN_ID
+from fedfloor.rounds.listeners.tensorboard import EVENTS
 from fedfloor.rounds.record import RoundRecord, misplaced, problem_of
 from fedfloor.scenario import Scenario, build, read
 
@@ -49,38 +52,38 @@ BOUNDS = "bounds.json"  #: the theorems beside what the run measured, written at
 TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs of a comparison
 
 
+@contextmanager
+def claimed(path: Path, *, checkpoints: bool = False, resume: bool = False) -> "Iterator[RunFolder]":
+    """A run's folder, made if there is none and locked before anything in it is read, until the block ends.
+
+    A folder that holds anything is refused, unless a run is to be resumed and the folder holds one.
+    """
+    with only_writer(path, again="repeat the command"):
+        refuse_links(path)
+        if resume:
+            _refuse_incomplete(path)
+        # Every training run has a folder for checkpoints from its first moment, and no log without a scenario.
+        resumable = (path / CHECKPOINT).is_dir() and ((path / SCENARIO).exists() or not (path / ROUNDS).exists())
+        if not (resume and resumable):
+            refuse_filled(path)
+        for part in [*path.glob(".*.part"), *(path / CHECKPOINT).glob(".*.part")]:  # of a process that was killed
+            part.unlink()
+        folder = RunFolder(path, checkpoints, fresh=not resume)
+        try:
+            yield folder
+        finally:
+            folder.close()
+
+
 @dataclass
 class RunFolder:
-    """A run's folder, in which no other process may write until it is closed."""
+    """A run's folder, in which no other process may write."""
 
     path: Path
     checkpoints: bool  #: whether the run takes any
-    _fresh: bool  #: nothing is left of it unless a round is logged
-    _lock: int | None
-    _log: RoundLog | None = None
+    fresh: bool  #: nothing is left of it unless a round is logged
     run: str = ""  #: fingerprint of the scenario
-
-    @classmethod
-    def claim(cls, path: Path, *, checkpoints: bool = False, resume: bool = False) -> Self:
-        """Make the folder if there is none, and lock it before anything in it is read.
-
-        A folder that holds anything is refused, unless a run is to be resumed and the folder holds one.
-        """
-        try:
-            make_private(path)
-            folder = cls(path, checkpoints, not resume, lock(path))
-        except OSError as error:
-            raise _unwritable(path, error) from None
-        try:
-            refuse_links(path)
-            # Every training run has a folder for checkpoints from its first moment, and a scenario before it has a log.
-            resumable = (path / CHECKPOINT).is_dir() and ((path / SCENARIO).exists() or not (path / ROUNDS).exists())
-            if not (resume and resumable):
-                refuse_filled(path)
-        except BaseException:
-            folder.release()
-            raise
-        return folder
+    _log: RoundLog | None = None
 
     @property
     def log(self) -> RoundLog:
@@ -102,29 +105,28 @@ class RunFolder:
             raise _unwritable(self.path, error) from None
 
     def close(self) -> None:
-        """Close the files and give up the lock; a new run without a single round leaves nothing behind."""
+        """Close the files; a new run without a single round leaves nothing behind."""
         if self._log is not None:
             self._log.close()
         with contextlib.suppress(OSError):  # what others put there stays
-            if self._fresh and not _has_round(self.path):
+            if self.fresh and not _has_round(self.path):
                 for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
                     (self.path / name).unlink(missing_ok=True)
                 if (self.path / CHECKPOINT).is_dir():
                     (self.path / CHECKPOINT).rmdir()
-        self.release()
 
-    def release(self) -> None:
-        """Give up the lock, and remove the folder if it is empty."""
-        with contextlib.suppress(OSError):
-            self.path.rmdir()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+
+def _refuse_incomplete(path: Path) -> None:
+    """Refuse to resume a run that has lost a file: starting from the beginning would replace its checkpoint."""
+    for name in (SCENARIO, ROUNDS):
+        if (path / CHECKPOINT / STATE).exists() and not (path / name).exists():
+            problem = f"{path / name}: is missing, but the checkpoint needs it"
+            raise RunLogError(f"{problem}. Restore it, or start a new run in another folder")
 
 
 def refuse_links(path: Path) -> None:
     """Refuse a run folder in which a link stands for a file: writing it would change a file somewhere else."""
-    for name in (CHECKPOINT, SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS):
+    for name in (CHECKPOINT, SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS, EVENTS, RUN_ID):
         if (path / name).is_symlink():
             problem = "is a symbolic link, and a run writes only files of its own"
             raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder with --out")
@@ -142,9 +144,10 @@ def _has_round(path: Path) -> bool:
 def _never_began(path: Path) -> bool:
     """Whether a folder holds only what a run leaves that ended in its first round, on a full disk for example."""
     names = {entry.name for entry in path.iterdir() if not (entry.name.startswith(".") and entry.suffix == ".part")}
-    begins_with = {CHECKPOINT}, {ROUNDS}, {CHECKPOINT, ROUNDS}
-    ours = names in begins_with or {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, CHECKPOINT}
-    return ours and not _has_round(path) and not (path / CHECKPOINT / STATE).exists()
+    ours = names <= {CHECKPOINT, ROUNDS} or (
+        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, CHECKPOINT}
+    )
+    return ours and not _has_round(path) and not any((path / CHECKPOINT).glob("[!.]*"))
 
 
 def fingerprint_of(scenario_toml: str) -> str:
@@ -238,10 +241,14 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
         if old.get(key) != new.get(key) and key != "rounds" and (held or not key.endswith(".held"))
     ]
     if changed:
-        changes = ", ".join(f"{key} ({old.get(key, 'absent')} -> {new.get(key, 'absent')})" for key in changed[:5])
+        changes = ", ".join(f"{key} ({_quoted(old, key)} -> {_quoted(new, key)})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         problem = f"{folder}: cannot resume with a changed scenario: {changes}{more}"
         raise RunLogError(f"{problem}. Start a new run in another folder")
+
+
+def _quoted(table: Mapping[str, object], key: str) -> str:
+    return shown(table[key]) if key in table else "absent"
 
 
 def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
@@ -270,11 +277,16 @@ def check_records(records: Sequence[RoundRecord], scenario: Scenario, folder: Pa
     """Refuse a log that is not one round of the scenario after the other."""
     before = 0.0
     for index, record in enumerate(records):
-        problem = misplaced(record, index, before, scenario)
-        if problem:
-            advice = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
-            raise RunLogError(f"{folder / ROUNDS}: line {index + 1}: {problem}. {advice}")
+        check_record(record, index, before, scenario, folder)
         before = record.clock
+
+
+def check_record(record: RoundRecord, index: int, before: float, scenario: Scenario, folder: Path) -> None:
+    """Refuse a record that is not round `index` of the scenario; `before` [s] is the clock of the round before it."""
+    problem = misplaced(record, index, before, scenario)
+    if problem:
+        advice = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
+        raise RunLogError(f"{folder / ROUNDS}: line {index + 1}: {problem}. {advice}")
 
 
 def scenario_of(run: Path) -> Scenario:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.errors import FailedRunError, RunLogError, shown
 from fedfloor.files import failed_write, make_private, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, is_weights, named_weights, remove_old_weights
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS
@@ -66,7 +66,8 @@ def write_changes(folder: Path, changes: Changes) -> bool:
             (folder / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
         for name, offset, content in changes:
             if name not in _NAMES and not is_weights(name.removeprefix(f"{CHECKPOINT}/")):
-                raise FailedRunError(f"{folder}: the process that trains it sent '{name}', which is no file of a run")
+                problem = f"the process that trains it sent {shown(name)}, which is no file of a run"
+                raise FailedRunError(f"{folder}: {problem}. Check the machine that it runs on")
             path = folder / name
             if name in _LOGS:
                 with path.open("r+b" if path.exists() else "wb") as file:

@@ -71,8 +71,8 @@ class TrainedRun:
 def train_planned(planned: PlannedRun, options: RunOptions, *, tell: Tell = silent) -> TrainedRun:
     """Train a planned run, into its folder if it has one; with `resume` it continues from the last checkpoint."""
     with (
-        open_loggers(options.loggers, planned.folder, planned.scenario, str(planned.policy)) as loggers,
         claimed_folder(planned, checkpoints=True, resume=options.resume) as folder,
+        open_loggers(options.loggers, planned.folder, planned.scenario, str(planned.policy)) as loggers,
     ):
         tell(Event(reading=planned.scenario.data.name))
         holding = gather(planned.scenario, options.data_dir)

@@ -58,6 +58,9 @@ def connected(address: str | None = None) -> Iterator[None]:
     except Exception as error:  # Ray raises many kinds of errors here
         raise _no_answer(address or "local", _reason(error)) from None
     try:
+        if here and ray.util.get_node_ip_address() != "127.0.0.1":  # a version of Ray that works in another way
+            problem = f"Ray {ray.__version__} cannot be kept from listening on the network"
+            raise ScenarioError(f"--engine ray: {problem}. Start a cluster yourself and name it with --ray-address")
         yield
     finally:
         ray.shutdown()

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import RunLogError, shown
 from fedfloor.files import failed_write, make_private, write_whole
 from fedfloor.rounds.listeners.log import RoundLog
 from fedfloor.rounds.loop import FinishedRound
@@ -180,11 +180,11 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
         version = values["version"]
         if version not in (_VERSION, _WITHOUT_CHECKSUMS):
             advice = "Use the version of fedfloor that wrote it"
-            raise RunLogError(f"{path}: version must be {_VERSION}, got {version}. {advice}")
+            raise RunLogError(f"{path}: version must be {_VERSION}, got {shown(version)}. {advice}")
         index, name = _checked_weights(values)
         clock, texts = values["clock_s"], {key: values.get(key, "") for key in ("data", "run", "log_sha256")}
         if not isinstance(clock, int | float) or not clock >= 0.0:
-            raise ValueError(f"clock_s: must be a number >= 0, got {clock}")
+            raise ValueError(f"clock_s: must be a number >= 0, got {shown(clock)}")
         seconds = float(clock)
     except (ValueError, KeyError, OverflowError) as error:
         raise _damaged(path, error) from None
@@ -214,7 +214,7 @@ def named_weights(state: bytes) -> tuple[int, str]:
 def _checked_weights(values: Mapping[str, JsonValue]) -> tuple[int, str]:
     index, name = values.get("round"), values.get("weights")
     if not isinstance(index, int) or name != _weights_name(index):
-        raise ValueError(f"weights and round do not match: got {name} and {index}")
+        raise ValueError(f"weights and round do not match: got {shown(name)} and {shown(index)}")
     return index, _weights_name(index)
 
 

@@ -1,10 +1,9 @@
 """The log of a run: one JSON line per round in `rounds.jsonl`, and its wall-clock times in `timings.jsonl`."""
 
-__all__ = ["ROUNDS", "TIMINGS", "RoundLog", "cut_log", "log_digest", "read_log"]
+__all__ = ["ROUNDS", "TIMINGS", "RoundLog", "cut_log", "log_digest", "parsed_line", "read_log", "whole_lines"]
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,10 +30,11 @@ class RoundLog:
     @classmethod
     def open(cls, folder: Path, *, append: bool) -> Self:
         """The log in a folder, new or to be continued."""
-        rounds, timings = ((folder / name).open("a" if append else "w", encoding="utf-8") for name in (ROUNDS, TIMINGS))
+        mode = "a" if append else "w"
+        rounds, timings = ((folder / name).open(mode, encoding="utf-8", newline="\n") for name in (ROUNDS, TIMINGS))
         log = cls(rounds, timings)
         if append:
-            for line in _lines(folder / ROUNDS):
+            for line in whole_lines(folder / ROUNDS):
                 log._sum.update(line)
         return log
 
@@ -69,7 +69,7 @@ class RoundLog:
 def cut_log(folder: Path, rounds: int) -> None:
     """Keep the first rounds of a log and drop what was logged after them."""
     for path in (folder / ROUNDS, folder / TIMINGS):
-        sizes = [len(line) for line in _lines(path, rounds)]
+        sizes = [len(line) for line in whole_lines(path, rounds)] if path.exists() else []
         if len(sizes) < rounds:
             problem = f"has {len(sizes)} whole lines, but the checkpoint was taken after {rounds} rounds"
             raise RunLogError(f"{path}: {problem}. Restore the file, or start a new run in another folder")
@@ -81,43 +81,32 @@ def cut_log(folder: Path, rounds: int) -> None:
 def log_digest(folder: Path, rounds: int) -> str:
     """Checksum of the first rounds of a folder's log."""
     total = hashlib.sha256()
-    for line in _lines(folder / ROUNDS, rounds):
+    for line in whole_lines(folder / ROUNDS, rounds):
         total.update(line)
     return total.hexdigest()
-
-
-def _lines(path: Path, most: int | None = None) -> Iterator[bytes]:
-    """The whole lines of a file, at most so many; none if there is no file."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
-            if number == most or not line.endswith(b"\n"):
-                return
-            yield line
 
 
 def read_log(path: Path, most: int | None = None) -> list[RoundRecord]:
     """The rounds of a `rounds.jsonl`, at most so many.
 
-    A torn last line is a round that was cut short, or is being written, and is left out.
+    A last line that does not end is a round that was cut short, or is being written, and is left out.
     """
-    records = []
-    lines = path.read_bytes().splitlines()
-    for number, line in enumerate(lines[:most], start=1):
-        try:
-            records.append(parse_record(line))
-        except ValueError as error:
-            if number == len(lines) and not _is_json(line):
-                break
-            advice = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
-            raise RunLogError(f"{path}: line {number}: {error}. {advice}") from None
-    return records
+    return [parsed_line(path, number, line) for number, line in enumerate(whole_lines(path, most), start=1)]
 
 
-def _is_json(line: bytes) -> bool:
+def parsed_line(path: Path, number: int, line: bytes) -> RoundRecord:
+    """The round in a line of a log, counted from 1."""
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return parse_record(line)
+    except ValueError as error:
+        advice = "It is damaged, or was written by another version of fedfloor; use that one, or run again"
+        raise RunLogError(f"{path}: line {number}: {error}. {advice}") from None
+
+
+def whole_lines(path: Path, most: int | None = None) -> Iterator[bytes]:
+    """The lines of a file that end, at most so many."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            if number == most or not line.endswith(b"\n"):
+                return
+            yield line

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError
+from fedfloor.files import write_whole
 from fedfloor.rounds.listeners.curves import scalars
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
@@ -81,7 +82,7 @@ class MlflowLogger:
         )
         params = [self._param(key, str(value)) for key, value in self._settings.items()]
         self._client.log_batch(run.info.run_id, params=params)
-        (self._folder / RUN_ID).write_text(f"{run.info.run_id}\n", encoding="utf-8")
+        write_whole(self._folder / RUN_ID, f"{run.info.run_id}\n".encode())
         return str(run.info.run_id)
 
     def _continued(self) -> str | None:

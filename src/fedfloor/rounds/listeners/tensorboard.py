@@ -1,6 +1,6 @@
 """A training run's rounds as curves in TensorBoard."""
 
-__all__ = ["TensorboardLogger"]
+__all__ = ["EVENTS", "TensorboardLogger"]
 
 import contextlib
 import os
@@ -14,6 +14,8 @@ from fedfloor.files import failed_write
 from fedfloor.rounds.listeners.curves import scalars
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
+
+EVENTS = "tensorboard"  #: in a run folder: the event files
 
 
 class TensorboardLogger:
@@ -31,7 +33,7 @@ class TensorboardLogger:
         except ModuleNotFoundError as error:
             raise MissingExtraError("logger 'tensorboard'", "tensorboard") from error
         self._loader, self._event, self._summary, self._records = EventFileLoader, Event, Summary, RecordWriter
-        self._folder = folder / "tensorboard"
+        self._folder = folder / EVENTS
         self._writer: Any = None  # opened by the first round: a new run wants an empty folder
         self._last = -1  # round
 
