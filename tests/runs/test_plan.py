@@ -313,7 +313,7 @@ def test_a_preset_in_the_run_folder_is_no_resolved_scenario(tmp_path: Path) -> N
     fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
     preset = files("fedfloor.scenario") / "presets" / "quick.toml"
     (tmp_path / "run" / "scenario.toml").write_text(preset.read_text())
-    with pytest.raises(RunLogError, match=r"scenario\.toml: .*not the file that the run wrote"):
+    with pytest.raises(RunLogError, match=r"scenario\.toml: .*Restore the file that the run wrote"):
         fedfloor.plan(tmp_path / "run", round=0)
 
 

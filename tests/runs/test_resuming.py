@@ -101,7 +101,7 @@ def test_a_changed_scenario_is_not_resumed(tmp_path: Path) -> None:
     small_run(tmp_path / "run", rounds=2)
     with pytest.raises(RunLogError, match=r"training\.learning_rate \(0\.05 -> 0\.1\)"):
         small_run(tmp_path / "run", "training.learning_rate=0.1", resume=True)
-    with pytest.raises(RunLogError, match=r"policy\.name \(random -> round_robin\)"):
+    with pytest.raises(RunLogError, match=r"policy\.name \('random' -> 'round_robin'\)"):
         small_run(tmp_path / "run", policy="round_robin", resume=True)
     with pytest.raises(RunLogError, match="is not empty"):
         small_run(tmp_path / "run")
@@ -150,7 +150,7 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
             "../../elsewhere.safetensors",
             "is damaged: weights and round do not match: got .*elsewhere",
         ),
-        ("round", 1, "is damaged: weights and round do not match: got weights-000002.safetensors and 1"),
+        ("round", 1, "is damaged: weights and round do not match: got 'weights-000002.safetensors' and 1"),
         ("clock_s", -1.0, "is damaged: clock_s: must be a number >= 0, got -1.0"),
         ("version", 7, "version must be 2, got 7"),
         ("figures", {"sigma": [1.0]}, "does not fit the scenario: sigma must be 18 numbers >= 0"),
