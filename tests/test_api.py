@@ -3,13 +3,14 @@
 import doctest
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fedfloor
 import fedfloor.api
-from fedfloor.errors import PolicyError, ScenarioError
+from fedfloor.errors import FedfloorError, PolicyError, ScenarioError
 
 ROOT = Path(__file__).parents[1]
 
@@ -98,3 +99,19 @@ def test_overrides_written_as_one_text_are_refused_with_the_list_to_write() -> N
     for function in (fedfloor.load, fedfloor.simulate, fedfloor.run, fedfloor.compare, fedfloor.api.check):
         with pytest.raises(ScenarioError, match=expected):
             function("quick", overrides="radio.channels=2")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fedfloor.simulate("quick", rounds=1, out=5),  # type: ignore[arg-type]
+        lambda: fedfloor.simulate("quick", rounds=1, overrides=[5]),  # type: ignore[list-item]
+        lambda: fedfloor.simulate("quick", rounds=1, overrides=None),  # type: ignore[arg-type]
+        lambda: fedfloor.compare("quick", 5),  # type: ignore[arg-type]
+        lambda: fedfloor.load_model(None),  # type: ignore[arg-type]
+        lambda: fedfloor.read("\0"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_refused_with_our_errors(call: Callable[[], object]) -> None:
+    with pytest.raises(FedfloorError, match="must be"):
+        call()

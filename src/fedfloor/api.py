@@ -43,7 +43,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, SnapshotError
+from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, SnapshotError, shown
 from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.runs.options import CompareArguments, CompareOptions, RunArguments, RunOptions
@@ -170,7 +170,7 @@ def what_is_left(folder: Path, rounds: int) -> str:
 
 
 def _in_folder(planned: PlannedRun, out: str | Path | None) -> PlannedRun:
-    return planned if out is None else replace(planned, folder=Path(out))
+    return planned if out is None else replace(planned, folder=_given(out))
 
 
 def evaluate(
@@ -185,7 +185,7 @@ def evaluate(
         from fedfloor.runs.evaluate import evaluate_run
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    return evaluate_run(Path(run), data_dir=_path(data_dir), export=_path(export), own=own)
+    return evaluate_run(_given(run), data_dir=_path(data_dir), export=_path(export), own=own)
 
 
 def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
@@ -199,7 +199,7 @@ def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
         from fedfloor.training.network.exported import load_exported
     except ModuleNotFoundError as error:
         raise MissingExtraError("loading a model", "train") from error
-    return load_exported(Path(path), own=own)
+    return load_exported(_given(path), own=own)
 
 
 def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str, list[Any]]:
@@ -217,7 +217,7 @@ def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str
     from fedfloor.runs.folder import read_records
 
     if isinstance(run, str | Path):
-        return columns_of(read_records(Path(run)), per)
+        return columns_of(read_records(_given(run)), per)
     if not hasattr(run, "records"):
         raise RunLogError(f"read: must be given a run or its folder, got a {type(run).__name__}")
     return columns_of(run.records, per)
@@ -543,4 +543,10 @@ def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
 
 
 def _path(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path)
+    return None if path is None else _given(path)
+
+
+def _given(path: str | Path) -> Path:
+    if not isinstance(path, str | Path) or "\0" in str(path):
+        raise FedfloorError(f"a file or folder must be named by a string or a Path, got {shown(path)}")
+    return Path(path)

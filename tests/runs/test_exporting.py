@@ -185,11 +185,11 @@ def test_an_export_harms_neither_the_run_nor_what_is_no_file(run: Path, tmp_path
     (tmp_path / "hard").hardlink_to(weights)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     wrong = {
-        weights: "belongs to the run itself",
-        tmp_path / "link": "belongs to the run itself",
-        tmp_path / "hard": "belongs to the run itself",
-        run / "checkpoint" / "new": "belongs to the run itself",
-        run / "rounds.jsonl": "belongs to the run itself",
+        weights: "belongs to a run",
+        tmp_path / "link": "belongs to a run",
+        tmp_path / "hard": "belongs to a run",
+        run / "checkpoint" / "new": "belongs to a run",
+        run / "rounds.jsonl": "belongs to a run",
         tmp_path / "folder": "is a folder. Name a file in it, such as .*model.safetensors",
         tmp_path / "pipe": "is a pipe or a device",
         Path("/dev/null"): "is a pipe or a device",

@@ -202,6 +202,34 @@ def test_a_damaged_last_round_is_not_taken_for_one_that_is_being_written(run: Pa
     assert fedfloor.read(run)["round"] == [0]
 
 
+def test_checksums_are_compared_whatever_version_a_state_claims(run: Path) -> None:
+    path = run / "checkpoint" / "state.json"
+    for version in (1, True):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+        with pytest.raises(RunLogError, match=r"state\.json: is damaged: its content is not what was written"):
+            small_run(run, UNIFORM, resume=True)
+
+
+def test_a_folder_of_somebody_elses_is_not_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "weights-best.safetensors").write_bytes(b"theirs")
+    (tmp_path / "holding.json").write_text("theirs")
+    before = contents(tmp_path)
+    with pytest.raises(RunLogError, match="is not empty"):
+        small_run(tmp_path, UNIFORM, rounds=1, resume=True)
+    assert contents(tmp_path) == before
+
+
+def test_a_refused_resumption_cuts_no_log(run: Path) -> None:
+    for name, lines in (("rounds.jsonl", 3), ("timings.jsonl", 1)):
+        content = (run / name).read_text().splitlines(keepends=True)
+        (run / name).write_text("".join((content * 2)[:lines]))
+    before = contents(run)
+    with pytest.raises(RunLogError, match=r"timings\.jsonl: has 1 whole lines"):
+        small_run(run, UNIFORM, resume=True)
+    assert contents(run) == before
+
+
 # Files
 
 

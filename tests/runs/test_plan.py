@@ -214,9 +214,9 @@ def test_an_exported_round_replaces_nothing_but_a_snapshot(logged: Path, tmp_pat
     (tmp_path / "link").symlink_to(logged / "rounds.jsonl")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     wrong = {
-        logged / "scenario.toml": "belongs to the run itself",
-        logged / "rounds.jsonl": "belongs to the run itself",
-        tmp_path / "link": "belongs to the run itself",
+        logged / "scenario.toml": "belongs to a run",
+        logged / "rounds.jsonl": "belongs to a run",
+        tmp_path / "link": "belongs to a run",
         tmp_path / "folder": r"is a folder. Name a file in it, such as .*round\.json",
         tmp_path / "pipe": "is a pipe or a device",
         Path("/dev/null"): "is a pipe or a device",

@@ -1,6 +1,8 @@
 """Compiled code is kept only where nobody else can put code of their own."""
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,7 +20,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     folder.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     return folder
@@ -76,5 +78,16 @@ def test_a_place_that_is_not_private_leaves_the_next_one(
     assert Path(compiling._cache_folder()).parent == shared / "new" / "numba" / "fedfloor"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o755)
-    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     assert Path(compiling._cache_folder()).parent == tmp_path / "cache" / "fedfloor"
+
+
+def test_a_configuration_in_the_working_folder_names_no_cache(tmp_path: Path) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: ./cache\n")
+    code = "from fedfloor.scheduling.solver import compiling; import numba; "
+    code += "print(compiling._FOLDER, numba.config.CACHE_DIR)"
+    command = [sys.executable, "-P", "-c", code]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in said
+    assert "./cache" not in said
+    assert not (tmp_path / "cache").exists()

@@ -31,7 +31,9 @@ def write_pictures(
     files: list[Path] = []
     for name, draw in figures.items():
         on_figure(name)
-        with mpl.rc_context(STYLE), warnings.catch_warnings():  # the reader's own settings come back afterwards
+        with mpl.rc_context(), warnings.catch_warnings():  # the reader's own settings come back afterwards
+            mpl.rcdefaults()  # without those of a matplotlibrc in the working folder
+            mpl.rcParams.update(STYLE)
             warnings.filterwarnings("ignore", message="Glyph")  # a box stands for it; the warning would print it raw
             drawing = draw(results)
             if drawing is None:

@@ -173,7 +173,7 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, obje
 def _table(path: Path) -> Mapping[str, object]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}  # `scenario_of` says what is wrong
     model = table.get("model")
     if isinstance(model, dict) and "layers" not in model:

@@ -17,13 +17,13 @@ from pathlib import Path
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError
 from fedfloor.files import only_writer
 from fedfloor.rounds.events import Event
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, checkpoint_round
+from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 from fedfloor.rounds.listeners.log import log_digest
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.folder import (
     BOUNDS,
-    SCENARIO,
     TRADEOFF,
+    holds_training,
     read_records,
     refuse_changes,
     refuse_fewer,
@@ -129,9 +129,9 @@ def _check_folder(run: PlannedRun) -> None:
     """Refuse a folder that holds anything but this run."""
     folder = _folder(run)
     refuse_links(folder)
-    if not (folder / CHECKPOINT).is_dir():
+    if not holds_training(folder):
         refuse_filled(folder)
-    elif (folder / SCENARIO).exists():
+    else:
         refuse_changes(folder, resolved_toml(run.file), held=False)
         refuse_fewer(folder, checkpoint_round(folder), run.scenario.rounds)
 

@@ -77,7 +77,7 @@ def checkpoint_of(folder: Path) -> Checkpoint | None:
         return checkpoint
     try:
         run = fingerprint_of((folder / SCENARIO).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         problem = f"{folder / SCENARIO}: cannot be read: {error}"
         raise RunLogError(f"{problem}. Restore it, or start a new run in another folder") from None
     if checkpoint.origin.run != run:

@@ -12,6 +12,7 @@ __all__ = [
     "fingerprint_of",
     "finite",
     "flat",
+    "holds_training",
     "own_files",
     "read_records",
     "refuse_changes",
@@ -62,9 +63,7 @@ def claimed(path: Path, *, checkpoints: bool = False, resume: bool = False) -> "
         refuse_links(path)
         if resume:
             _refuse_incomplete(path)
-        # Every training run has a folder for checkpoints from its first moment, and no log without a scenario.
-        resumable = (path / CHECKPOINT).is_dir() and ((path / SCENARIO).exists() or not (path / ROUNDS).exists())
-        if not (resume and resumable):
+        if not (resume and holds_training(path)):
             refuse_filled(path)
         for part in [*path.glob(".*.part"), *(path / CHECKPOINT).glob(".*.part")]:  # of a process that was killed
             part.unlink()
@@ -114,6 +113,11 @@ class RunFolder:
                     (self.path / name).unlink(missing_ok=True)
                 if (self.path / CHECKPOINT).is_dir():
                     (self.path / CHECKPOINT).rmdir()
+
+
+def holds_training(path: Path) -> bool:
+    """Whether a folder is that of a training run, which has a scenario and a folder for checkpoints."""
+    return (path / CHECKPOINT).is_dir() and (path / SCENARIO).exists()
 
 
 def _refuse_incomplete(path: Path) -> None:
@@ -232,7 +236,7 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
     path = folder / SCENARIO
     try:
         before = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunLogError(f"{path}: cannot be read: {error}. Start a new run in another folder") from None
     old, new = flat(before), flat(tomllib.loads(scenario_toml))
     changed = [
@@ -263,6 +267,9 @@ def read_records(run: Path, most: int | None = None) -> list[RoundRecord]:
     refuse_collection(run)
     path = run / ROUNDS
     try:
+        if path.exists() and not path.is_file():
+            problem = f"{path}: is a folder, a pipe or a device, not a log"
+            raise RunLogError(f"{problem}. Name a folder that a run has written")
         return read_log(path, most)
     except FileNotFoundError:
         problem = f"{run}: has no {ROUNDS}, so it is not a run folder"
@@ -293,7 +300,11 @@ def scenario_of(run: Path) -> Scenario:
     """The resolved scenario of a run folder."""
     file = run / SCENARIO
     try:
-        return build(read(file), str(file))
+        resolved = read(file)
+        if resolved.model.layers is None:
+            problem = "model.layers: is missing"
+            raise RunLogError(f"{file}: {problem}. Restore the file that the run wrote, or run again")
+        return build(resolved, str(file))
     except ValidationError as error:
         raise RunLogError(f"{file}: {problem_of(error)}. Restore the file that the run wrote, or run again") from None
 

@@ -59,6 +59,8 @@ def resolve(
         raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
     if isinstance(overrides, str):
         raise ScenarioError(f"overrides: must be a list of section.key=value, got a string. Write ['{overrides}']")
+    if not isinstance(overrides, Sequence) or not all(isinstance(entry, str) for entry in overrides):
+        raise ScenarioError(f"overrides: must be a list of section.key=value, got {shown(overrides)}")
     label = str(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
@@ -121,6 +123,8 @@ def names_from(policies: Sequence[str]) -> Sequence[str]:
     """The names of policies; one string instead of a list of strings is refused."""
     if isinstance(policies, str):
         raise PolicyError(f"policies: must be a list of names, got a string. Write ['{policies}']")
+    if not isinstance(policies, Sequence):
+        raise PolicyError(f"policies: must be a list of names, got {shown(policies)}")
     return policies
 
 

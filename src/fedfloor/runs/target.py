@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from fedfloor.errors import RunLogError
-from fedfloor.rounds.listeners.checkpoint import CHECKPOINT
+from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE
 from fedfloor.runs.folder import own_files
 
 
@@ -24,8 +24,8 @@ def refuse_target(path: Path, run: Path | None, *, example: str) -> Path:
         status, same = None, False
     except OSError as error:
         raise RunLogError(f"{path}: cannot be written: {error.strerror}. Name another place") from None
-    if same or (folder is not None and target.parent == folder / CHECKPOINT):
-        raise RunLogError(f"{path}: belongs to the run itself, which needs it to resume. Name another file")
+    if same or (target.parent.name == CHECKPOINT and (target.parent / STATE).exists()):
+        raise RunLogError(f"{path}: belongs to a run, which needs it to resume. Name another file")
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise RunLogError(f"{path}: is a folder. Name a file in it, such as {path / example}")
     if status is not None and not stat.S_ISREG(status.st_mode):

@@ -3,7 +3,7 @@
 __all__ = ["printable"]
 
 #: control characters, and those that change the direction of the text after them
-_OBEYED = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_OBEYED = [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _SHOWN = {code: "\ufffd" for code in _OBEYED if chr(code) not in "\n\t"}
 
 

@@ -136,7 +136,7 @@ def _checksum(table: Mapping[str, JsonValue]) -> str:
 def remove_old_weights(folder: Path, named: str) -> None:
     """Remove all weights from a folder of checkpoints but those that its state names."""
     for old in folder.glob("weights-*.safetensors"):
-        if old.name != named:
+        if old.name != named and is_weights(old.name):
             old.unlink()
 
 
@@ -178,7 +178,7 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
     try:
         values = _table(content)
         version = values["version"]
-        if version not in (_VERSION, _WITHOUT_CHECKSUMS):
+        if isinstance(version, bool) or version not in (_VERSION, _WITHOUT_CHECKSUMS):
             advice = "Use the version of fedfloor that wrote it"
             raise RunLogError(f"{path}: version must be {_VERSION}, got {shown(version)}. {advice}")
         index, name = _checked_weights(values)
@@ -193,7 +193,7 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
         advice = "Restore it, or start a new run"
         raise RunLogError(f"{path.parent / name}: is missing, but {STATE} names it. {advice}")
     try:
-        if version == _VERSION and hashlib.sha256(weights).hexdigest() != values.get("weights_sha256"):
+        if _is_signed(values) and hashlib.sha256(weights).hexdigest() != values.get("weights_sha256"):
             raise ValueError(f"its content is not what {STATE} says")
         tensors = unpacked(weights)
     except ValueError as error:
@@ -232,11 +232,16 @@ def _table(content: bytes) -> Mapping[str, JsonValue]:
         values = TypeAdapter(dict[str, JsonValue]).validate_json(content)
     except ValidationError as error:
         raise ValueError(problem_of(error)) from None
-    if values.get("version") == _VERSION:
+    if _is_signed(values):
         kept = {key: value for key, value in values.items() if key != "sha256"}
         if _checksum(kept) != values.get("sha256"):
             raise ValueError("its content is not what was written")
     return values
+
+
+def _is_signed(values: Mapping[str, JsonValue]) -> bool:
+    """Whether a state carries checksums, whatever version it claims."""
+    return values.get("version") == _VERSION or "sha256" in values or "weights_sha256" in values
 
 
 def is_weights(name: str) -> bool:

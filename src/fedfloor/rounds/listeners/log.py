@@ -68,14 +68,17 @@ class RoundLog:
 
 def cut_log(folder: Path, rounds: int) -> None:
     """Keep the first rounds of a log and drop what was logged after them."""
+    kept: dict[Path, int] = {}  # -> [byte]
     for path in (folder / ROUNDS, folder / TIMINGS):
         sizes = [len(line) for line in whole_lines(path, rounds)] if path.exists() else []
         if len(sizes) < rounds:
             problem = f"has {len(sizes)} whole lines, but the checkpoint was taken after {rounds} rounds"
             raise RunLogError(f"{path}: {problem}. Restore the file, or start a new run in another folder")
-        if path.exists() and path.stat().st_size > sum(sizes):
+        kept[path] = sum(sizes)
+    for path, size in kept.items():
+        if path.exists() and path.stat().st_size > size:
             with path.open("r+b") as file:
-                file.truncate(sum(sizes))
+                file.truncate(size)
 
 
 def log_digest(folder: Path, rounds: int) -> str:

@@ -20,6 +20,9 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _CONFIG: Any = numba.config
+# Numba obeys a file .numba_config.yaml in the working folder, which may name a cache: code that would be executed.
+_CONFIG._config_fname = ""  # noqa: SLF001  # there is no other way
+_CONFIG.reload_config()
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH  #: modes in which others can write
 
 
@@ -33,7 +36,11 @@ def _cache_folder() -> str:
     digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     home = os.environ.get("XDG_CACHE_HOME") or (f"{os.environ['HOME']}/.cache" if os.environ.get("HOME") else "")
     user = "fedfloor" if sys.platform == "win32" else f"fedfloor-{os.geteuid()}"
-    for base, name in ((_CONFIG.CACHE_DIR, "fedfloor"), (home, "fedfloor"), (tempfile.gettempdir(), user)):
+    for base, name in (
+        (os.environ.get("NUMBA_CACHE_DIR"), "fedfloor"),
+        (home, "fedfloor"),
+        (tempfile.gettempdir(), user),
+    ):
         if not base:
             continue
         folder = Path(base).absolute() / name / f"solver-{digest}"
