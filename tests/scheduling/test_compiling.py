@@ -70,11 +70,11 @@ def test_a_place_that_is_not_private_leaves_the_next_one(
 ) -> None:
     (shared / "numba").mkdir()
     (shared / "numba").chmod(0o777)
-    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", str(shared / "numba"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared / "numba"))
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = Path(compiling._cache_folder())
     assert folder.parent == tmp_path / ".cache" / "fedfloor"
-    monkeypatch.setattr(compiling._CONFIG, "CACHE_DIR", str(shared / "new" / "numba"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared / "new" / "numba"))
     assert Path(compiling._cache_folder()).parent == shared / "new" / "numba" / "fedfloor"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o755)

@@ -23,7 +23,7 @@ def write_csv(collection: Collection, path: Path) -> None:
     if path.is_dir():
         raise RunLogError(f"{path}: is a folder. Name a file with --csv")
     # So that no file of a run or a report is ever overwritten, not even through a link.
-    if {path.suffix, Path(os.path.realpath(path)).suffix} != {".csv"}:
+    if Path(os.path.realpath(path)).suffix != ".csv":
         raise RunLogError(f"{path}: must end in .csv. Name it {path.with_suffix('.csv').name}")
     if path.exists() and not path.is_file():
         raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file with --csv")

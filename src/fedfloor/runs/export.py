@@ -35,7 +35,7 @@ def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
 def refuse_export(path: Path, run: Path) -> None:
     """Refuse a path that is not a plain file, that belongs to the run itself, or that has another ending."""
     target = refuse_target(path, run, example="model.safetensors")
-    if {path.suffix, target.suffix} != {".safetensors"}:
+    if target.suffix != ".safetensors":
         advice = f"Name it {path.with_suffix('.safetensors').name}"
         raise RunLogError(f"{path}: must end in .safetensors, which is its format. {advice}")
 
