@@ -1,47 +1,13 @@
 """How near the `exact` memory is to what torch's allocator sees: `python -m benchmarks.memory`."""
 
 import torch
-from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
+from torch import nn
 
 from fedfloor.costs.layers import layer_costs
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.description import infer_layers
 from fedfloor.training.network.models import build_model
-
-
-def allocator_peak(network: nn.Module, shape: tuple[int, ...], batch: int, *, error_down: bool = False) -> int:
-    """Bytes that live at once in one step of plain SGD, batch and parameters included.
-
-    `error_down`: the network is a top half, so that the error of its input is computed too.
-    """
-    x = torch.randn(batch, *shape, requires_grad=error_down)
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
-
-    def step() -> None:
-        loss_of(network(x)).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-
-    step()  # what is set up once is not part of a step
-    optimiser.zero_grad(set_to_none=True)
-    x.grad = None
-    before = 4 * (x.numel() + sum(parameter.numel() for parameter in network.parameters()))
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        step()
-    assert recorded.profiler is not None
-    events = [event for event in recorded.profiler.kineto_results.events() if event.name() == "[memory]"]
-    live = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        live += event.nbytes()
-        peak = max(peak, live)
-    return before + peak
-
-
-def loss_of(output: Tensor) -> Tensor:
-    """Cross entropy of a whole network or top half; for a bottom half the error that a gateway would send back."""
-    if output.dim() == 2:
-        return nn.functional.cross_entropy(output, torch.zeros(len(output), dtype=torch.long))
-    return output.sum()
+from fedfloor.training.network.peak import allocator_peak
 
 
 def split_at(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequential]:
@@ -82,7 +48,7 @@ def main() -> None:
             ratios = []
             for batch in (1, 50, 100):
                 ours = costs.fixed_bytes[rows].sum() + batch * costs.sample_bytes[rows].sum()
-                ratios.append(ours / allocator_peak(part, shape, batch, error_down=error_down))
+                ratios.append(ours / allocator_peak(part, torch.randn(batch, *shape), error_down=error_down))
             print(f"{label:24} {name:14}" + "".join(f"{ratio:11.2f}" for ratio in ratios))
 
 

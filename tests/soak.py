@@ -2,8 +2,9 @@
 
 Every trial starts a command of the program, does something bad to it, lets it continue as a user would, and compares
 what it leaves with what an undisturbed run leaves. A trial must end `identical`. Only where a file was damaged may it
-also end `refused`: with an error, and with the damaged run as it was. Anything else is a defect: a result that differs,
-a run that cannot be continued, a traceback, or a process that hangs.
+also end `refused`: with exit code 2, and with the damaged run as it was. Anything else is a defect: a result that
+differs, a run that cannot be continued, a traceback, or a process that hangs, a training process that outlives its
+command included.
 """
 
 import argparse
@@ -83,14 +84,20 @@ class Trial:
     kind: Kind
     folder: Path
     chance: random.Random
+    temporary: Path | None = None  #: where the command keeps temporary files, if not where others do
 
     def start(self, *, resume: bool = False) -> subprocess.Popen[str]:
-        """Start the command."""
+        """Start the command; errors that it has no words for show where they come from."""
         command = self.kind.command(self.folder, resume=resume)
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        more = {} if self.temporary is None else {"TMPDIR": str(self.temporary)}
+        environment = {**os.environ, "FEDFLOOR_TRACEBACK": "1", **more}
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
     def finish(self, process: "subprocess.Popen[str]") -> str:
-        """Wait for the end and return what was said; a hanging process or a traceback is a defect."""
+        """Wait for the end and return what was said; a hanging process or a traceback is a defect.
+
+        Processes that the command has started write to the same pipe, so this waits for them too.
+        """
         try:
             _, said = process.communicate(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -126,12 +133,15 @@ def disturbed_by_signals(trial: Trial) -> str:
             shutil.rmtree(trial.folder, ignore_errors=True)
         process = trial.start(resume=trial.folder.exists())
         time.sleep(trial.chance.uniform(0.3, 12.0))
-        victim = trial.chance.choice([process.pid, *_below(process.pid)])
+        everybody = [process.pid, *_below(process.pid)]
+        victims = everybody if trial.chance.random() < 0.3 else [trial.chance.choice(everybody)]  # as Ctrl-C does
         sent = trial.chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP])
-        _send(victim, sent)
+        for victim in victims:
+            _send(victim, sent)
         if sent == signal.SIGSTOP:
             time.sleep(1.0)
-            _send(victim, signal.SIGCONT)
+            for victim in victims:
+                _send(victim, signal.SIGCONT)
         trial.finish(process)
     return trial.carry_on()
 
@@ -148,11 +158,20 @@ def beside_a_second_process(trial: Trial) -> str:
 
 
 def on_a_full_disk(trial: Trial) -> str:
-    """Let a disk fill up while the command runs, then make room."""
+    """Let the disk of a command be too small, or fill up while it runs, then make room."""
     disk = trial.folder.parent
     copy = disk.with_name(f"{disk.name}-copy")
-    with _small_disk(disk, trial.chance.randint(0, 600)) as grow:
-        trial.finish(trial.start())
+    fills_up = trial.chance.random() < 0.5
+    with _small_disk(disk, 16_384 if fills_up else trial.chance.randint(0, 3000)) as grow:
+        if trial.chance.random() < 0.3:
+            trial.temporary = disk / "temporary"
+            trial.temporary.mkdir()
+        process = trial.start()
+        if fills_up:
+            time.sleep(trial.chance.uniform(1.0, 12.0))
+            _fill(disk / "filler", leave=trial.chance.randint(0, 100))
+        trial.finish(process)
+        (disk / "filler").unlink(missing_ok=True)
         grow()
         said = trial.carry_on()
         if trial.folder.exists():
@@ -162,6 +181,13 @@ def on_a_full_disk(trial: Trial) -> str:
     return said
 
 
+def _fill(path: Path, *, leave: int) -> None:
+    """Fill the disk that a file lies on but for some kilobytes."""
+    room = os.statvfs(path.parent)
+    with suppress(OSError), path.open("wb") as file:  # another process may be quicker
+        file.write(bytes(max(0, room.f_bavail * room.f_frsize - 1024 * leave)))
+
+
 def with_a_damaged_file(trial: Trial) -> str:
     """Stop a command half-way, flip a bit or cut a file that it relies on, then continue."""
     _stop_half_way(trial)
@@ -169,7 +195,7 @@ def with_a_damaged_file(trial: Trial) -> str:
     if not runs:  # it was stopped too early
         return trial.carry_on()
     run = trial.chance.choice(runs)
-    files = [run / ROUNDS, run / SCENARIO, *(run / CHECKPOINT).glob("[!.]*")]
+    files = [run / ROUNDS, run / SCENARIO, run / TIMINGS, *(run / CHECKPOINT).glob("[!.]*")]
     path = trial.chance.choice([file for file in files if file.exists() and file.stat().st_size] or [run / ROUNDS])
     content = bytearray(path.read_bytes() or b"\n")
     place = trial.chance.randrange(len(content))
@@ -179,10 +205,15 @@ def with_a_damaged_file(trial: Trial) -> str:
         del content[place:]
     path.write_bytes(content)
     before = results(run)
-    said = trial.carry_on(attempts=1)
-    if said and results(run) != before:
+    process = trial.start(resume=True)
+    said = trial.finish(process)
+    if process.returncode == 0:
+        return ""
+    if process.returncode != 2:
+        raise DefectError("stuck", said[-2000:])
+    if results(run) != before:
         raise DefectError("different", f"{run}: was changed although it was refused: {said[-500:]}")
-    return said and "refused"
+    return "refused"
 
 
 FAULTS: tuple[tuple[str, Callable[[Trial], str]], ...] = (

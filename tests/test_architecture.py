@@ -19,30 +19,30 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
-    "": "errors units arrays references files scenario costs weather theory scheduling training workers rounds runs "
-    "reports api cli",
-    "scenario": "catalogue section findings layers numbers model file resolved members expand reading",
-    "costs": "radio layers plant compute headline",
+    "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
+    "workers rounds runs reports api cli",
+    "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
+    "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws",
     "theory": "participation theorems bounds tradeoff",
-    "scheduling": "state checking usage snapshot solver traits fixed policies registry",
-    "scheduling/solver": "compiling solution assignment uplink floor packing reasons slack knapsack coupled exact "
-    "paper solve",
-    "training": "data network work tasks trial",
+    "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
+    "scheduling/solver": "compiling solution assignment uplink floor packing pieces convex slack knapsack endless "
+    "coupled exact paper reasons solve",
+    "training": "data network exchange work measuring tasks trial",
     "training/data": "samples matlab sources fetching partition holding",
-    "training/network": "models description split dense weights stored exported",
+    "training/network": "models description split peak dense weights quantised stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust folder target profile planned replay bounds driving simulate train export evaluate plan "
-    "tradeoff mirror compare",
+    "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
+    "export evaluate plan tradeoff mirror compare",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
-    "claims reaching tables sections drawing figures registry pictures markup exploring page making",
+    "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
-    "cli/show": "characters terminal scenarios datasets plans tradeoffs watching runs reports comparisons",
+    "cli/show": "terminal scenarios hardware datasets plans tradeoffs watching runs reports comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")
@@ -59,6 +59,7 @@ HOMES = {
 #: modules that use keys of the log as keys of something else -> of what
 OTHER_KEYS = {
     "cli/show/plans.py": "the answer of `fedfloor plan`",
+    "runs/plan.py": "the answer of `fedfloor plan`",
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
     "scenario/expand.py": "a scenario file",

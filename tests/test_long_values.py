@@ -2,6 +2,7 @@
 
 import copy
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import fedfloor
 from fedfloor import api
-from fedfloor.errors import FedfloorError, shown
+from fedfloor.errors import FedfloorError, TraceError, shown
 from fedfloor.scenario import build, expand
 from fedfloor.scenario.reading import parse
 from tests.conftest import Table, small_table
@@ -124,3 +125,67 @@ def test_whatever_a_log_holds_its_message_is_short(tmp_path: Path) -> None:
                 refused += 1
                 assert_is_short(error)
     assert refused > 30
+
+
+@pytest.mark.parametrize("path", ["x" * 10**5, "folder/" * 500 + "gain.csv", "\x1b[2J.csv", "\0"], ids=len)
+def test_whatever_a_trace_is_called_its_message_is_short(path: str, write: Callable[[Table], Path]) -> None:
+    with pytest.raises(TraceError) as caught:
+        api.check(write(small_table() | {"traces": {"uplink_gain": path}}))
+    assert_is_short(caught.value)
+    assert "traces.uplink_gain" in str(caught.value)
+
+
+def test_whatever_a_trace_holds_its_message_is_short(write: Callable[[Table], Path], tmp_path: Path) -> None:
+    table, long = small_table(), "n" * 250
+    table["floors"][0]["name"] = long
+    file = write(table | {"traces": {"gateway_energy": "energy.csv"}})
+    whole = [f"{index},{name},1" for index in range(5) for name in (long, "paint")]
+    for lines in ([*whole, whole[0]], whole[1:], ["0,nobody,1"], [f"0,{LONG},1"], [f"{LONG},{long},1"]):
+        (tmp_path / "energy.csv").write_text("\n".join(["round,floor,energy_j", *lines]))
+        with pytest.raises(TraceError) as caught:
+            api.check(file)
+        assert_is_short(caught.value)
+
+
+def test_a_long_name_or_path_is_refused_before_anything_is_written(
+    fedfloor_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
+    before, long = sorted(tmp_path.rglob("*")), "n" * 300
+    for command, field in (
+        (f"simulate quick --rounds 1 --set name={long}", "name: must have at most 100 characters"),
+        (f"compare quick --rounds 1 --set name={long}", "name: must have at most 100 characters"),
+        (f"compare quick --rounds 1 --policy tests.policies:{long}", "policy"),
+        (f"simulate quick --rounds 1 --out {long}", "out: must be a path that can exist"),
+        (f"report run --out {long}", "out: must be a path that can exist"),
+        (f"report run --csv {long}.csv", "csv: must be a path that can exist"),
+        (f"report {long}", "runs: must be a path that can exist"),
+        (f"evaluate {long}", "run: must be a path that can exist"),
+        (f"plan {long}", "snapshot: must be a path that can exist"),
+        (f"data fetch svhn --data-dir {long}", "data_dir: must be a path that can exist"),
+        (f"check quick --data-dir {long}", "data_dir: must be a path that can exist"),
+        (f"run quick --rounds 1 --data-dir {long}", "data_dir: must be a path that can exist"),
+    ):
+        done = fedfloor_command(*command.split())
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert field in done.stderr
+        assert len(done.stderr) < 1000
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_policy_that_makes_too_long_a_folder_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n@dataclass\nclass Mine:\n    note: str = ''\n"
+        "    def schedule(self, state): raise NotImplementedError\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    policies = [f"mine:Mine:note={'n' * 300}"]
+    for call in (api.plan_runs, fedfloor.compare):
+        with pytest.raises(
+            FedfloorError, match=r"policy 'mine:Mine.*: its settings make a folder name of 3\d\d"
+        ) as caught:
+            call("quick", policies)
+        assert_is_short(caught.value)
+    (planned,) = api.plan_runs("quick", policies, out="short")
+    assert planned.folder == Path("short")

@@ -12,6 +12,7 @@ __all__ = [
     "ScenarioCheck",
     "check",
     "compare",
+    "compare_profiles",
     "compare_with",
     "decide_round",
     "evaluate",
@@ -20,6 +21,7 @@ __all__ = [
     "listing",
     "load",
     "load_model",
+    "measure",
     "plan",
     "plan_round",
     "plan_runs",
@@ -43,20 +45,31 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, SnapshotError, shown
+from fedfloor.arguments import checked, path_problem, refuse_other
+from fedfloor.errors import (
+    FailedRunError,
+    FedfloorError,
+    MissingExtraError,
+    ProfileError,
+    RunLogError,
+    SnapshotError,
+    shown,
+)
 from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.runs.options import CompareArguments, CompareOptions, RunArguments, RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, load, names_from, planned_run, with_folders
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, load, planned_run, with_folders
 from fedfloor.runs.simulate import Run, simulate_planned
 
 if TYPE_CHECKING:
+    from fedfloor.costs.hardware import HardwareProfile
     from fedfloor.costs.headline import Headline
     from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
     from fedfloor.runs.evaluate import Evaluation
     from fedfloor.runs.plan import PlanAnswer, PlannedRound
     from fedfloor.runs.profile import Profile
+    from fedfloor.runs.shares import LayerShares
     from fedfloor.runs.train import TrainedRun
     from fedfloor.scenario import Scenario
     from fedfloor.theory.tradeoff import TradeoffPoint
@@ -68,6 +81,7 @@ if TYPE_CHECKING:
 # Runs
 
 
+@checked
 def simulate(
     scenario: ScenarioSource,
     policy: str | None = None,
@@ -94,6 +108,7 @@ def simulate(
     return simulate_planned(_in_folder(planned, out), on_round=on_round)
 
 
+@checked
 def run(
     scenario: ScenarioSource,
     policy: str | None = None,
@@ -126,6 +141,7 @@ def run(
     return run_planned(_in_folder(planned, out), chosen, on_event=on_event)
 
 
+@checked
 def plan_runs(
     scenario: ScenarioSource,
     policies: Sequence[str] = (),
@@ -134,21 +150,24 @@ def plan_runs(
     seed: int | None = None,
     overrides: Sequence[str] = (),
     own: bool = False,
-    out: Path | None = None,
+    out: str | Path | None = None,
     training: bool = False,
     resume: bool = False,
 ) -> list[PlannedRun]:
     """Runs of several policies, with their folders, checked before the first one starts."""
-    chosen: list[str | None] = [*names_from(policies)] or [None]
+    chosen: list[str | None] = [*policies] or [None]
     runs = [
         planned_run(scenario, name, rounds, seed=seed, overrides=overrides, own=own, training=training)
         for name in chosen
     ]
-    return with_folders(runs, out, resume=resume)
+    return with_folders(runs, _path(out), resume=resume)
 
 
+@checked
 def run_planned(planned: PlannedRun, options: RunOptions, *, on_event: Tell = silent) -> "TrainedRun":
     """Train a planned run."""
+    refuse_other("planned", planned, PlannedRun, "`plan_runs` returns them")
+    refuse_other("options", options, RunOptions, "Make them with RunOptions(...)")
     try:
         from fedfloor.runs.train import train_planned
     except ModuleNotFoundError as error:
@@ -156,11 +175,12 @@ def run_planned(planned: PlannedRun, options: RunOptions, *, on_event: Tell = si
     return train_planned(planned, options, tell=on_event)
 
 
-def what_is_left(folder: Path, rounds: int) -> str:
+@checked
+def what_is_left(folder: str | Path, rounds: int) -> str:
     """What remains of a run that was stopped after `rounds` rounds, and how it is resumed."""
     from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 
-    kept = checkpoint_round(folder)
+    kept = checkpoint_round(Path(folder))
     if kept is not None:
         after = f"stopped after {max(rounds, kept)} rounds; the checkpoint in {folder} has {kept} of them"
         return f"{after}. Resume with the same command and --resume"
@@ -170,9 +190,10 @@ def what_is_left(folder: Path, rounds: int) -> str:
 
 
 def _in_folder(planned: PlannedRun, out: str | Path | None) -> PlannedRun:
-    return planned if out is None else replace(planned, folder=_given(out))
+    return planned if out is None else replace(planned, folder=Path(out))
 
 
+@checked
 def evaluate(
     run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None, own: bool = False
 ) -> "Evaluation":
@@ -185,9 +206,10 @@ def evaluate(
         from fedfloor.runs.evaluate import evaluate_run
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    return evaluate_run(_given(run), data_dir=_path(data_dir), export=_path(export), own=own)
+    return evaluate_run(_given("run", run), data_dir=_path(data_dir), export=_path(export), own=own)
 
 
+@checked
 def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
     """The model that `evaluate` exported to a file, as a torch module that scales its inputs itself.
 
@@ -199,9 +221,10 @@ def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
         from fedfloor.training.network.exported import load_exported
     except ModuleNotFoundError as error:
         raise MissingExtraError("loading a model", "train") from error
-    return load_exported(_given(path), own=own)
+    return load_exported(Path(path), own=own)
 
 
+@checked
 def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str, list[Any]]:
     """The log of a run as columns of equal length, ready for a data frame.
 
@@ -217,9 +240,9 @@ def read(run: "Run | TrainedRun | str | Path", per: Grain = "round") -> dict[str
     from fedfloor.runs.folder import read_records
 
     if isinstance(run, str | Path):
-        return columns_of(read_records(_given(run)), per)
+        return columns_of(read_records(_given("run", run)), per)
     if not hasattr(run, "records"):
-        raise RunLogError(f"read: must be given a run or its folder, got a {type(run).__name__}")
+        raise RunLogError(f"run: must be a run or its folder, got {shown(run)}")
     return columns_of(run.records, per)
 
 
@@ -236,6 +259,7 @@ class Comparison:
     report: "Report | None"  #: None if no run has a round
 
 
+@checked
 def compare(
     scenario: ScenarioSource,
     policies: Sequence[str] = (),
@@ -267,33 +291,39 @@ def compare(
     """
     chosen = CompareOptions(seeds=seeds, **options)  # type: ignore[arg-type]  # it checks and converts them
     return compare_with(
-        scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=_path(out), options=chosen, watch=watch
+        scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=out, options=chosen, watch=watch
     )
 
 
+@checked
 def compare_with(
     scenario: ScenarioSource,
-    policies: Sequence[str],
-    rounds: int | None,
+    policies: Sequence[str] = (),
+    rounds: int | None = None,
     *,
-    seed: int | None,
-    overrides: Sequence[str],
-    own: bool,
-    out: Path | None,
+    seed: int | None = None,
+    overrides: Sequence[str] = (),
+    own: bool = False,
+    out: str | Path | None = None,
     options: CompareOptions,
     watch: "Watch | None" = None,
 ) -> Comparison:
     """Compare with options that have been checked already; see `compare`."""
     from fedfloor.files import only_writer
+    from fedfloor.reports.making import refuse_foreign
     from fedfloor.runs.compare import Watch, compare_planned, comparison_folder, planned_comparison
 
+    refuse_other("options", options, CompareOptions, "Make them with CompareOptions(...)")
+    watching = Watch() if watch is None else watch
+    refuse_other("watch", watching, Watch, "Leave it out, or make one with Watch(...)")
     runs = planned_comparison(
-        scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=out, options=options
+        scenario, policies, rounds, seed=seed, overrides=overrides, own=own, out=_path(out), options=options
     )
     _need_extras()
-    watching, folder = watch or Watch(), comparison_folder(runs[0].scenario.name, out)
+    folder = comparison_folder(runs[0].scenario.name, _path(out))
     folders = tuple(run.folder for run in runs if run.folder is not None)
     with only_writer(folder, again="compare again"):
+        refuse_foreign(folder)  # now, not after hours of training
         failed = compare_planned(runs, folder, options, watching)
         begun = [place for place in folders if _has_rounds(place)]
         report = _report([*begun, folder], out=folder, on_step=watching.on_report) if begun else None
@@ -303,6 +333,7 @@ def compare_with(
     return Comparison(folder, folders, failed, report)
 
 
+@checked
 def report(
     runs: "Run | TrainedRun | str | Path | Sequence[Run | TrainedRun | str | Path]",
     *,
@@ -337,11 +368,13 @@ def _report(runs: Sequence[Path], **options: Any) -> "Report":
 
 
 def _folder_of(run: "Run | TrainedRun | str | Path") -> Path:
-    folder = getattr(run, "folder", run)
-    if not isinstance(folder, str | Path):
-        what = "a run without a folder" if hasattr(run, "folder") else f"a {type(run).__name__}"
-        raise RunLogError(f"report: must be given run folders, got {what}. Run it with out, then name that folder")
-    return Path(folder)
+    if isinstance(run, str | Path):
+        return _given("runs", run)
+    folder: Path | None = getattr(run, "folder", None)
+    if folder is None:
+        problem = f"must be run folders, or runs that have one, got {shown(run)}"
+        raise RunLogError(f"runs: {problem}. Run it with out, then name that folder")
+    return folder
 
 
 def _has_rounds(run: Path) -> bool:
@@ -361,16 +394,20 @@ def _need_extras() -> None:
             raise MissingExtraError(what, extra)
 
 
+@checked
 def tradeoff(scenario: "Scenario", *, on_round: Callable[[], None] = lambda: None) -> "list[TradeoffPoint]":
     """Delay and participation of ddsra over V, beside the bounds of Theorem 2."""
     from fedfloor.runs.tradeoff import measure_tradeoff
+    from fedfloor.scenario import Scenario
 
+    refuse_other("scenario", scenario, Scenario, "`fedfloor.load` returns one")
     return measure_tradeoff(scenario, on_round=on_round)
 
 
 # One round
 
 
+@checked
 def plan(
     snapshot: "str | Path | Mapping[str, object]",
     policy: str | None = None,
@@ -395,6 +432,7 @@ def plan(
     return decide_round(plan_round(snapshot, policy, solver=solver, index=round, own=own))
 
 
+@checked
 def plan_round(
     source: "str | Path | Mapping[str, object]",
     policy: str | None = None,
@@ -410,13 +448,9 @@ def plan_round(
     if isinstance(source, Mapping):
         return snapshot_round(parse_snapshot(source, "snapshot"), policy, solver)
     if not isinstance(source, str | Path):
-        raise SnapshotError(f"snapshot: must be a path or its data, got a {type(source).__name__}")
-    path = Path(source)
-    try:
-        exists = path.exists()
-    except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read: {error.strerror}. Give a snapshot or a run folder") from None
-    if not exists:
+        raise SnapshotError(f"snapshot: must be a path or its data, got {shown(source)}")
+    path = _given("snapshot", source)
+    if not path.exists():
         kind = SnapshotError if index is None else RunLogError
         raise kind(f"{path}: does not exist. Name a snapshot file or a run folder")
     if path.is_dir():
@@ -428,12 +462,14 @@ def plan_round(
     return snapshot_round(read_snapshot(path), policy, solver)
 
 
-def decide_round(planned: "PlannedRound", *, export: Path | None = None) -> "PlanAnswer":
+@checked
+def decide_round(planned: "PlannedRound", *, export: str | Path | None = None) -> "PlanAnswer":
     """Decide a round, and write it as a snapshot if asked."""
-    from fedfloor.runs.plan import answer, export_snapshot
+    from fedfloor.runs.plan import PlannedRound, answer, export_snapshot
 
+    refuse_other("planned", planned, PlannedRound, "`plan_round` returns one")
     if export is not None:
-        export_snapshot(planned, export)  # first, because a decision can take long and the file may be refused
+        export_snapshot(planned, Path(export))  # first, because a decision can take long and the file may be refused
     return answer(planned)
 
 
@@ -449,6 +485,7 @@ class ScenarioCheck:
     shortage: "ShortageTable"
 
 
+@checked
 def check(
     scenario: ScenarioSource,
     overrides: Sequence[str] = (),
@@ -495,11 +532,12 @@ def starter_scenario() -> str:
 
 def scenario_schema() -> object:
     """The JSON schema of a scenario file."""
-    from fedfloor.scenario import ScenarioFile
+    from fedfloor.scenario.schema import scenario_schema as schema
 
-    return ScenarioFile.model_json_schema()
+    return schema()
 
 
+@checked
 def profile(
     model: str, shape: str | None = None, *, batch: int = 50, costs: str = "exact", overrides: Sequence[str] = ()
 ) -> "Profile":
@@ -509,6 +547,73 @@ def profile(
     return profiling.profile(model, shape, batch=batch, costs=costs, overrides=overrides)
 
 
+@checked
+def measure(
+    model: str | None = None,
+    shape: str | None = None,
+    *,
+    batches: Sequence[int] = (),
+    scenario: ScenarioSource | None = None,
+    overrides: Sequence[str] = (),
+    own: bool = False,
+    frequency: float | None = None,
+    power: str | None = None,
+    out: str | Path | None = None,
+    on_plan: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[], None] = lambda: None,
+) -> "HardwareProfile":
+    """Time every layer of a network on this machine, or of the network of a scenario. Needs the extra 'train'.
+
+    Without `batches`, 10 and 50 are measured, or some of the batches that the scenario's devices use. `frequency` [Hz]
+    is needed where the machine does not say it. `power` is a number of watts, a file with one reading per line, or
+    `rapl`. With `out` the hardware profile is written there.
+    """
+    from fedfloor.runs import measure as measuring
+
+    if (model is None) == (scenario is None):
+        raise ProfileError("profile: must be given either a model or --scenario. Give one of them")
+    path = _path(out)
+    if path is not None:
+        measuring.refuse_profile_file(path)
+    if scenario is not None:
+        target = measuring.scenario_target(scenario, batches, overrides, own=own)
+    else:
+        target = measuring.model_target(str(model), shape, batches or (10, 50), overrides)
+    profile = measuring.measured_profile(target, frequency=frequency, power=power, on_plan=on_plan, on_step=on_step)
+    if path is not None:
+        measuring.write_profile(path, profile)
+    return profile
+
+
+@checked
+def compare_profiles(
+    model: str,
+    profiles: Sequence[str | Path],
+    shape: str | None = None,
+    *,
+    batch: int = 50,
+    overrides: Sequence[str] = (),
+    out: str | Path | None = None,
+) -> "LayerShares":
+    """Shares of a network's layers by both cost models and by hardware profiles; with `out` a figure as PNG."""
+    from fedfloor.runs.shares import layer_shares
+
+    path = _path(out)
+    if path is not None:
+        from fedfloor.runs.target import refuse_target
+
+        if path.suffix != ".png":
+            raise RunLogError(f"{path}: must end in .png, which is its format. Name it {path.stem or 'shares'}.png")
+        refuse_target(path, None, example="shares.png")
+    shares = layer_shares(model, shape, [Path(entry) for entry in profiles], batch=batch, overrides=overrides)
+    if path is not None:
+        from fedfloor.reports.shares import write_shares
+
+        write_shares(shares, path)
+    return shares
+
+
+@checked
 def holding(
     scenario: ScenarioSource,
     overrides: Sequence[str] = (),
@@ -526,6 +631,7 @@ def holding(
     return gather(resolved, _path(data_dir)).table()
 
 
+@checked
 def fetch_data(
     name: str, data_dir: str | Path | None = None, *, on_progress: "Progress | None" = None
 ) -> "tuple[Fetched, ...]":
@@ -535,6 +641,7 @@ def fetch_data(
     return fetch(name, _path(data_dir), on_progress=on_progress)
 
 
+@checked
 def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
     """Read a data set as training would, and compare its files with the official ones."""
     from fedfloor.training.data.fetching import verify
@@ -543,10 +650,12 @@ def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
 
 
 def _path(path: str | Path | None) -> Path | None:
-    return None if path is None else _given(path)
+    return None if path is None else Path(path)
 
 
-def _given(path: str | Path) -> Path:
-    if not isinstance(path, str | Path) or "\0" in str(path):
-        raise FedfloorError(f"a file or folder must be named by a string or a Path, got {shown(path)}")
+def _given(name: str, path: str | Path) -> Path:
+    """The path that an argument names, which may be something else than a path in other calls."""
+    problem = path_problem(path)
+    if problem:
+        raise RunLogError(f"{name}: {problem}")
     return Path(path)

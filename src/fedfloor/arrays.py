@@ -1,6 +1,13 @@
-"""Array types for signatures; the shape and the unit of an array stand beside its name."""
+"""Array types for signatures, and dataclasses whose arrays nobody can change.
 
-__all__ = ["Bools", "Floats", "Ints", "Vector"]
+The shape and the unit of an array stand beside its name.
+"""
+
+__all__ = ["Bools", "Floats", "Ints", "Vector", "read_only"]
+
+from dataclasses import fields
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,3 +16,16 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Vector = npt.NDArray[np.float32]  #: (P,) the weights of a network, or (k, P) of k networks
+
+
+def read_only(instance: Any) -> None:
+    """Close the arrays of a frozen dataclass for writing, so that a policy cannot change what it reads."""
+    for name in _names(instance.__class__):
+        value = getattr(instance, name)
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))

@@ -4,6 +4,7 @@ FedfloorError            wrong input: the command line prints one line and exits
 ├── ScenarioError        a scenario file, a preset name or an override
 ├── SnapshotError        a round snapshot
 ├── TraceError           a recorded trace
+├── ProfileError         a hardware profile
 ├── ModelError           a network that cannot be described, cut, trained or loaded
 ├── PolicyError          a policy that is unknown or wrongly configured
 ├── DataError            a data set that is missing, damaged or cannot be fetched
@@ -21,12 +22,14 @@ __all__ = [
     "MissingExtraError",
     "ModelError",
     "PolicyError",
+    "ProfileError",
     "RunLogError",
     "ScenarioError",
     "SnapshotError",
     "StoppedRunError",
     "TraceError",
     "advice_for",
+    "named",
     "shown",
 ]
 
@@ -56,6 +59,10 @@ class SnapshotError(FedfloorError):
 
 class TraceError(FedfloorError):
     """A recorded trace that does not fit the scenario."""
+
+
+class ProfileError(FedfloorError):
+    """A hardware profile that cannot be read, is not valid or does not fit the model."""
 
 
 class ModelError(FedfloorError):
@@ -88,6 +95,12 @@ def shown(value: object, most: int = 80) -> str:
     except ValueError:  # Python writes no number of more than 4300 digits
         return "a number that is too long to show"
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def named(place: object, most: int = 200) -> str:
+    """A file, a path of keys or an option as messages name it: as it is, unless it is too long or cannot be printed."""
+    text = str(place)
+    return text if len(text) <= most and text.isprintable() else shown(text, most)
 
 
 def advice_for(unknown: str, names: Iterable[str]) -> str:

@@ -1,6 +1,16 @@
 """Files that are either whole or as they were, and folders that one process at a time writes."""
 
-__all__ = ["ELSEWHERE", "failed_write", "make_private", "only_writer", "refused_write", "replacing", "write_whole"]
+__all__ = [
+    "ELSEWHERE",
+    "failed_write",
+    "make_private",
+    "only_writer",
+    "put_in_place",
+    "read_if_there",
+    "refused_write",
+    "replacing",
+    "write_whole",
+]
 
 import errno
 import os
@@ -10,10 +20,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.errors import FailedRunError, FedfloorError, RunLogError
 
 #: advice for a folder that cannot be used
 ELSEWHERE = "Name another folder with --out"
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """The content of a file; None if there is no such file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -32,11 +50,16 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # never through a link that lies in wait
     try:
         yield part
-        _sync(part)
-        part.replace(path)
-        _sync(path.parent)
+        put_in_place(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Give a file that is complete its name; an old file of that name is there until the new one is on the disk."""
+    _sync(part)
+    part.replace(path)
+    _sync(path.parent)
 
 
 def _sync(path: Path) -> None:
@@ -74,16 +97,22 @@ def _is_full(error: OSError) -> bool:
 
 
 @contextmanager
-def only_writer(folder: Path, *, again: str) -> Iterator[None]:
+def only_writer(
+    folder: Path, *, again: str, elsewhere: str = ELSEWHERE, kind: type[FedfloorError] = RunLogError
+) -> Iterator[None]:
     """Make a folder if there is none, and keep other processes from writing to it until the block ends.
 
-    A folder that is empty then is removed. There is no such lock on Windows, nor on file systems without locks.
+    A folder that is empty then is removed. There is no such lock on Windows, nor on file systems without locks. If
+    another process has the lock, an error of this `kind` says so.
     """
     try:
         make_private(folder)
         handle = _locked(folder)
+    except BlockingIOError:
+        advice = f"Wait for it, or {elsewhere[0].lower()}{elsewhere[1:]}"
+        raise kind(f"{folder}: another process is writing to it. {advice}") from None
     except OSError as error:
-        raise refused_write(folder, error, again=again, advice=ELSEWHERE) from None
+        raise refused_write(folder, error, again=again, advice=elsewhere) from None
     try:
         yield
     finally:
@@ -94,7 +123,10 @@ def only_writer(folder: Path, *, again: str) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int | None:
-    """A handle that holds the lock of a folder until it is closed, or this process ends; None without locks."""
+    """A handle that holds the lock of a folder until it is closed, or this process ends; None without locks.
+
+    Raises a BlockingIOError if another process has the lock.
+    """
     if sys.platform == "win32":
         return None
     import fcntl  # noqa: PLC0415  # not everywhere
@@ -109,5 +141,5 @@ def _locked(folder: Path) -> int | None:
         taken = False
     if taken:
         os.close(handle)
-        raise RunLogError(f"{folder}: another process is writing to it. Wait for it, or {ELSEWHERE.lower()}")
+        raise BlockingIOError
     return handle

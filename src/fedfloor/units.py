@@ -29,6 +29,14 @@ _SCALES = {
     "gb": ("memory", 1e9),
     "ms": ("time", 1e-3),
     "s": ("time", 1.0),
+    "bps": ("rate", 1.0),
+    "kbps": ("rate", 1e3),
+    "mbps": ("rate", 1e6),
+    "gbps": ("rate", 1e9),
+    "pj_per_bit": ("energy per bit", 1e-12),
+    "nj_per_bit": ("energy per bit", 1e-9),
+    "uj_per_bit": ("energy per bit", 1e-6),
+    "j_per_bit": ("energy per bit", 1.0),
 }
 
 

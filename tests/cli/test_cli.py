@@ -55,6 +55,17 @@ def test_check_prints_the_headline_figures(fedfloor_command: Command) -> None:
     assert figures["parameters"] == 9225610
 
 
+def test_check_shows_the_bits_that_are_sent(fedfloor_command: Command) -> None:
+    assert "3.39 Mbit on the air" in fedfloor_command("check", "quick").stdout
+    few = ("check", "quick", "--set", "precision.upload=8", "--set", "precision.download=16")
+    text = fedfloor_command(*few).stdout
+    assert "3.39 Mbit with 32 bits each" in text
+    assert "upload 847 kbit with 8 bits per number, download 1.69 Mbit with 16;" in text
+    figures = json.loads(fedfloor_command(*few, "--format", "json").stdout)["figures"]
+    assert figures["upload_bits"] == 8 * 105_866 + 8 * 32  # eight tensors, each with a scale
+    assert figures["download_bits"] == 16 * 105_866
+
+
 def test_check_tells_of_classes_that_run_out_where_the_data_is_here(
     fedfloor_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -109,6 +120,20 @@ def test_profile_prints_the_layer_list_of_a_scenario(
     assert "101,770 parameters" in fedfloor_command("check", str(path)).stdout
 
 
+def test_profile_measures_this_machine_and_compares_what_it_wrote(fedfloor_command: Command, tmp_path: Path) -> None:
+    narrow = ("mlp", "--set", "model.width=0.03")
+    measure = ("--costs", "measured", "--batch", "2,4", "--frequency-ghz", "1.5", "--power-w", "3", "--quiet")
+    done = fedfloor_command("profile", *narrow, *measure, "--out", "a.json")
+    assert done.returncode == 0, done.stderr
+    assert "mlp with a batch of 4 on" in done.stdout
+    assert "switched_capacitance = 8.89e-28" in done.stdout
+    assert done.stderr == ""
+    (tmp_path / "b.json").write_bytes((tmp_path / "a.json").read_bytes())
+    compared = fedfloor_command("profile", *narrow, "--compare", "a.json", "b.json", "--format", "json")
+    assert compared.returncode == 0, compared.stderr
+    assert [row["costs"] for row in json.loads(compared.stdout)["costs"]] == ["paper", "exact", "a.json", "b.json"]
+
+
 def test_simulate_puts_policies_side_by_side(fedfloor_command: Command, tmp_path: Path) -> None:
     done = fedfloor_command("simulate", "quick", "--policy", "random", "--policy", "round_robin", "--rounds", "20")
     assert done.returncode == 0, done.stderr
@@ -141,6 +166,15 @@ def test_simulate_prints_json(fedfloor_command: Command, tmp_path: Path) -> None
         (["profile", "cnn", "--input", "784"], "the input must be [channels, height, width], got [784]"),
         (["profile", "vgg11", "--costs", "guessed"], "'guessed' is not one of"),
         (["profile", "vgg11", "--set", "radio.channels=2"], "only model.* keys have an effect here"),
+        (["profile"], "MODEL: is missing"),
+        (["profile", "cnn", "--batch", "10,50"], "--batch: must be one number without --costs measured, got '10,50'"),
+        (["profile", "cnn", "--batch", "0"], "--batch: must be whole numbers from 1 to 1,000,000,000, got '0'"),
+        (["profile", "cnn", "--out", "x.json"], "--out: has an effect only with --costs measured or --compare"),
+        (["profile", "cnn", "x.json"], "FILE: has an effect only with --compare, got 'x.json'"),
+        (["profile", "cnn", "--compare", "x.json"], "x.json: no such file"),
+        (["profile", "cnn", "--compare", "x.json", "--costs", "measured"], "--compare: cannot be used with --costs"),
+        (["profile", "cnn", "--costs", "measured", "--power-w", "much"], "--power-w much: no such file"),
+        (["profile", "cnn", "--costs", "measured", "--out", "none/x.json"], "there is no folder"),
         (["init", "/nowhere/plant.toml"], "cannot be written"),
     ],
 )

@@ -16,6 +16,7 @@ from fedfloor import api
 from fedfloor.cli.show import datasets, runs, scenarios, terminal, watching
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
+from fedfloor.rounds.summary import summarise
 from fedfloor.runs.planned import PlannedRun, planned_run
 from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
 from fedfloor.scheduling.solver import compiling
@@ -117,7 +118,7 @@ def trained(policy: str, *bounds: Bound) -> Any:
     confusion = SimpleNamespace(shape=(10, 10), sum=lambda: 1000)
     return SimpleNamespace(
         holding=held, confusion=confusion, bounds=bounds, accuracy=0.6, loss=1.2, best=(0.65, 15), resumed=0,
-        records=(record,), timings=(), folder="runs/a",
+        records=(record,), summary=summarise([record]), solve_times=[], folder="runs/a",
     )  # fmt: skip
 
 

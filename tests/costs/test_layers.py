@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from benchmarks.memory import allocator_peak, split_at
+from benchmarks.memory import split_at
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -15,9 +15,11 @@ from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.description import infer_layers
 from fedfloor.training.network.models import build_model
+from fedfloor.training.network.peak import allocator_peak
 from fedfloor.training.network.split import halves
 
-MEMORY_MARGIN = 0.15
+#: predicted over measured; oneDNN needs less workspace on CPUs with AVX-512 than on others
+MEMORY_RATIO = (0.85, 1.25)
 VGG = {head: Model(name="vgg11", input=(3, 32, 32), head=head) for head in ("linear", "4096-4096")}
 
 
@@ -64,8 +66,8 @@ def test_exact_products_equal_torch_on_every_layer(head: str) -> None:
 def test_exact_memory_is_near_the_allocators_peak(head: str, batch: int) -> None:
     costs = layer_costs(layers_of(VGG[head]), "exact")
     ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
-    seen = allocator_peak(build_model(VGG[head]), (3, 32, 32), batch)
-    assert ours == pytest.approx(seen, rel=MEMORY_MARGIN)
+    seen = allocator_peak(build_model(VGG[head]), torch.randn(batch, 3, 32, 32))
+    assert MEMORY_RATIO[0] <= ours / seen <= MEMORY_RATIO[1]
 
 
 @pytest.mark.parametrize("cut", [2, 4])
@@ -76,8 +78,8 @@ def test_exact_memory_of_shallow_halves_is_within_a_quarter(cut: int) -> None:
     costs = layer_costs(layers, "exact")
     held = costs.fixed_bytes + batch * costs.sample_bytes
     bottom, top = split_at(network, cut)
-    assert held[:cut].sum() == pytest.approx(allocator_peak(bottom, (3, 32, 32), batch), rel=0.25)
-    seen = allocator_peak(top, layers[cut].input, batch, error_down=True)
+    assert held[:cut].sum() == pytest.approx(allocator_peak(bottom, torch.randn(batch, 3, 32, 32)), rel=0.25)
+    seen = allocator_peak(top, torch.randn(batch, *layers[cut].input), error_down=True)
     assert held[cut:].sum() == pytest.approx(seen, rel=0.25)
 
 

@@ -140,7 +140,7 @@ def test_loss_driven_is_judged_by_the_classes_of_the_floors_it_picks() -> None:
         floors = made_up("random", seed, rounds=1).scenario.floors
         least = sorted(range(len(floors)), key=lambda m: floors[m].classes_per_device or 10)[:3]
         runs.append(made_up("loss_driven", seed, selected=[m in least for m in range(len(floors))]))
-    claim = "loss driven starves floors with varied data (rank correlation of classes and selects)"
+    claim = "loss driven starves floors with varied data (rank correlation of classes and selections)"
     assert answers(gathered(*runs))[claim][1].startswith("-0.")
 
 

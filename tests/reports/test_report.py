@@ -29,6 +29,15 @@ from tests.reports.made_up import gathered, made_up
 from tests.test_packaging import without_extras
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+#: the beginning of a page that the first version of fedfloor with reports has written
+OLD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="fedfloor">
+"""
 ALL = {"scenario.toml", "rounds.jsonl", "timings.jsonl", "report.html", "figures"}
 
 
@@ -132,8 +141,9 @@ def test_several_folders_are_reported_in_report(runs: Path, tmp_path: Path, fedf
 
 def test_an_old_report_is_replaced_and_nothing_else_touched(runs: Path) -> None:
     (runs / "figures").mkdir()
-    for name in ("report.html", "figures/delay.png", "figures/divergence.png", "figures/mine.png", "notes.txt"):
+    for name in ("figures/delay.png", "figures/divergence.png", "figures/mine.png", "notes.txt"):
         (runs / name).write_text("old")
+    (runs / "report.html").write_text(OLD)
     before = (runs / "random-1" / "rounds.jsonl").read_bytes()
     fedfloor.report(runs)
     assert (runs / "report.html").stat().st_size > 1000
@@ -143,10 +153,37 @@ def test_an_old_report_is_replaced_and_nothing_else_touched(runs: Path) -> None:
     assert (runs / "random-1" / "rounds.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("content", ["<!doctype html><title>of somebody else</title>", "", "fedfloor report", None])
+def test_a_page_of_somebody_elses_is_not_replaced(content: str | None, runs: Path, fedfloor_command: Command) -> None:
+    page = runs / "report.html"
+    os.mkfifo(page) if content is None else page.write_text(content)
+    before = sorted(runs.rglob("*"))
+    done = fedfloor_command("report", "runs", "--csv", "rounds.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    advice = "Name another folder with --out, or remove the file first"
+    assert done.stderr == f"error: runs/report.html: exists, but is not a report of fedfloor. {advice}\n"
+    assert sorted(runs.rglob("*")) == before
+    assert not (runs.parent / "rounds.csv").exists()
+    assert content is None or page.read_text() == content
+
+
+def test_a_comparison_refuses_a_page_of_somebody_elses_before_it_trains(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(RunLogError, match=r"report\.html: exists, but is not a report of fedfloor"):
+        fedfloor.compare("quick", ["random"], seeds=1, rounds=1, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_report_is_recognised_as_one(runs: Path) -> None:
+    page = fedfloor.report(runs / "random-1").page
+    first = page.read_bytes()
+    assert fedfloor.report(runs / "random-1").page.read_bytes() == first
+
+
 @pytest.mark.parametrize(
     ("name", "cell"),
     [(name, f"'{name}") for name in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1")]
-    + [("\r=1+1", "'\n=1+1"), ("a\r=1+1", "a\n=1+1")],
+    + [("\n=1+1", "'\n=1+1"), ("\r=1+1", "\ufffd=1+1"), ("a\r=1+1", "a\ufffd=1+1")],
 )
 def test_no_text_in_the_csv_is_a_formula(name: str, cell: str, runs: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(runs / "random-1", tmp_path / "run")
@@ -352,9 +389,9 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
 
 
 def test_other_things_than_folders_are_refused() -> None:
-    with pytest.raises(RunLogError, match="got a run without a folder"):
+    with pytest.raises(RunLogError, match=r"runs that have one, got Run\(.*folder=None\)\. Run it with out"):
         fedfloor.report(fedfloor.simulate("quick", "random", rounds=1))
-    with pytest.raises(RunLogError, match="must be given run folders, got a int"):
+    with pytest.raises(RunLogError, match="runs: must be run folders, or runs that have one, got 3"):
         fedfloor.report([3])  # type: ignore[list-item]
     with pytest.raises(RunLogError, match="no run folder is named"):
         fedfloor.report([])

@@ -105,7 +105,7 @@ def play(folder: Path, rounds: int = ROUNDS, *, resume: bool = False, tell: Tell
         if earlier is not None:
             earlier.checkpoint.restore(plant)
         opened.begin(scenario_toml, plant.index)
-        return drive(plant, planned, opened, earlier=earlier, tell=tell)
+        return Driven.of(drive(plant, planned, opened, earlier=earlier, tell=tell), earlier)
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,8 @@ def test_keys_are_the_names_of_the_fields_in_their_order(trained: Any) -> None:
     assert list(line) == [field.name for field in dataclasses.fields(RoundRecord) if field.name != "weather"]
     selected = next(gateway for gateway in line["gateways"] if gateway["selected"])
     assert list(selected) == [field.name for field in dataclasses.fields(GatewayRecord)]
-    assert list(selected["devices"][0]) == [field.name for field in dataclasses.fields(DeviceRecord)]
+    names = [field.name for field in dataclasses.fields(DeviceRecord) if field.name != "link_s"]  # without links
+    assert list(selected["devices"][0]) == names
 
 
 def test_weather_that_cannot_be_drawn_again_reads_back_equal() -> None:
@@ -338,5 +339,5 @@ def test_what_only_some_rounds_measure_is_a_column_with_gaps(simulated: Any, tra
 
 
 def test_reading_what_is_no_run_is_refused() -> None:
-    with pytest.raises(RunLogError, match="read: must be given a run or its folder, got a int"):
+    with pytest.raises(RunLogError, match="run: must be a run or its folder, got "):
         fedfloor.read(7)  # type: ignore[arg-type]

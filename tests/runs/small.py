@@ -25,10 +25,10 @@ def small_run(out: Path | None = None, *more: str, policy: str = "random", **opt
 
 
 def left_behind(folder: Path) -> tuple[str, dict[str, npt.NDArray[np.generic]]]:
-    """What must be equal of equal runs: the log and the weights."""
+    """What must be equal of equal runs: the log, the weights and what else is kept."""
     checkpoint = load_checkpoint(folder)
     assert checkpoint is not None
-    return (folder / "rounds.jsonl").read_text(), dict(checkpoint.state.weights)
+    return (folder / "rounds.jsonl").read_text(), {**checkpoint.state.weights, **checkpoint.state.memory}
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:

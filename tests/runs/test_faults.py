@@ -5,8 +5,9 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.files import only_writer, write_whole
 from fedfloor.rounds.listeners.checkpoint import Origin, load_checkpoint, save_checkpoint, signed
 from fedfloor.rounds.plants.contract import PlantState
-from fedfloor.runs.mirror import write_changes
+from fedfloor.runs.mirror import kept_of, write_changes
 from tests.runs.small import assert_equal_runs, small_run
 
 UNIFORM = "participation.rates=uniform"
@@ -221,13 +222,63 @@ def test_a_folder_of_somebody_elses_is_not_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_refused_resumption_cuts_no_log(run: Path) -> None:
-    for name, lines in (("rounds.jsonl", 3), ("timings.jsonl", 1)):
-        content = (run / name).read_text().splitlines(keepends=True)
-        (run / name).write_text("".join((content * 2)[:lines]))
+    for name in ("rounds.jsonl", "timings.jsonl"):
+        content = (run / name).read_bytes()
+        (run / name).write_bytes(content + content[: content.index(b"\n") + 1])
+    weights = run / "checkpoint" / "weights-000002.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
     before = contents(run)
-    with pytest.raises(RunLogError, match=r"timings\.jsonl: has 1 whole lines"):
+    with pytest.raises(RunLogError, match=r"safetensors: is damaged"):
         small_run(run, UNIFORM, resume=True)
     assert contents(run) == before
+
+
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("longer") / "run"
+    small_run(folder, UNIFORM, rounds=4)
+    return folder
+
+
+#: what damage leaves of the times of two rounds, and the rounds whose times are kept
+DAMAGED_TIMES: dict[str, tuple[Callable[[bytes], bytes | None], list[int]]] = {
+    "missing": (lambda _: None, []),
+    "empty": (lambda _: b"", []),
+    "cut": (lambda content: content[:-9], [0]),
+    "first line lost": (lambda content: content[content.index(b"\n") + 1 :], [1]),
+    "lines twice": (lambda content: content * 3, [0, 1]),
+    "flipped": (lambda content: content.replace(b'"round": 0', b'"ro5nd": 0'), [1]),
+    "a number that is too long": (lambda content: content.replace(b'"round": 0', b'"round": ' + b"9" * 5000), [1]),
+    "of another run": (lambda content: content.replace(b'"round": ', b'"round": 7'), []),
+    "no text": (lambda _: bytes(range(256)) * 99, []),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_TIMES)
+def test_damaged_times_neither_stop_nor_change_a_resumed_run(damage: str, run: Path, longer: Path) -> None:
+    change, kept = DAMAGED_TIMES[damage]
+    path = run / "timings.jsonl"
+    content = change(path.read_bytes())
+    path.unlink() if content is None else path.write_bytes(content)
+    small_run(run, UNIFORM, rounds=4, resume=True)
+    assert_equal_runs(run, longer)
+    assert (run / "bounds.json").read_bytes() == (longer / "bounds.json").read_bytes()
+    assert [json.loads(line)["round"] for line in path.read_text().splitlines()] == [*kept, 2, 3]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "no text"])
+def test_damaged_times_neither_stop_nor_change_a_comparison(damage: str, run: Path, longer: Path) -> None:
+    change, kept = DAMAGED_TIMES[damage]
+    content = change((run / "timings.jsonl").read_bytes())
+    (run / "timings.jsonl").unlink()
+    if content is not None:
+        (run / "timings.jsonl").write_bytes(content)
+    with tempfile.TemporaryDirectory() as elsewhere:
+        mirror = kept_of(run).unpack(Path(elsewhere) / "run")
+        small_run(mirror.folder, UNIFORM, rounds=4, resume=True)
+        write_changes(run, mirror.changes())
+    assert_equal_runs(run, longer)
+    assert [json.loads(line)["round"] for line in (run / "timings.jsonl").read_text().splitlines()] == [*kept, 2, 3]
 
 
 # Files

@@ -91,7 +91,7 @@ def test_a_log_that_somebody_removed_is_noticed(tmp_path: Path) -> None:
         ),
         ("checkpoint/state.json", b"[3]", r"state.json: is damaged: "),
         ("checkpoint/weights-000002.safetensors", None, r"weights-000002.safetensors: is missing"),
-        ("timings.jsonl", None, r"timings.jsonl: is missing"),
+        ("rounds.jsonl", None, r"rounds\.jsonl: is missing"),
     ],
 )
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:

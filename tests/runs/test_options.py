@@ -75,7 +75,7 @@ WRONG: list[tuple[type[Any], dict[str, Any], str]] = [
     (RunOptions, {"workers": 257}, "workers: must be a whole number from 1 to 256, got 257"),
     (RunOptions, {"workers": 1.5}, "workers: must be a whole number from 1 to 256, got 1.5"),
     (RunOptions, {"workers": True}, "workers: must be a whole number from 1 to 256, got True"),
-    (RunOptions, {"workers": "2"}, "workers: must be a whole number from 1 to 256, got 2"),
+    (RunOptions, {"workers": "2"}, "workers: must be a whole number from 1 to 256, got '2'"),
     (RunOptions, {"until_accuracy": 1.1}, "until_accuracy: must be a number from 0 to 1, got 1.1"),
     (RunOptions, {"until_accuracy": -0.1}, "until_accuracy: must be a number from 0 to 1, got -0.1"),
     (RunOptions, {"until_clock": -1}, "until_clock: must be a number >= 0, got -1"),

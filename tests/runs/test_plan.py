@@ -17,8 +17,8 @@ from fedfloor.errors import FailedRunError, PolicyError, RunLogError, SnapshotEr
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.runs.plan import PlannedRound, export_snapshot, logged_round
 from fedfloor.runs.tradeoff import STEPS, measure_tradeoff
+from fedfloor.scheduling.conversion import snapshot_of
 from fedfloor.scheduling.registry import PolicySpec, make_policy
-from fedfloor.scheduling.snapshot import snapshot_of
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.theory.theorems import drift_constant, participation_gap, utility_gap
 from tests.conftest import known
@@ -51,9 +51,33 @@ def test_the_documented_example_is_answered() -> None:
     assert gateway["energy_j"] <= 21.5 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("preset", ["quick", "paper-cifar10", "factory"])
-def test_an_exported_round_is_decided_alike(preset: str, tmp_path: Path) -> None:
-    plant = fedfloor.load(preset)
+def test_fewer_bits_shorten_their_own_direction_in_proportion() -> None:
+    (full,), (half,), (quarter,) = (
+        fedfloor.plan({**EXAMPLE, **bits}, "random")["gateways"]
+        for bits in ({}, {"download_bits": 2.95e8 / 2}, {"upload_bits": 2.95e8 / 4})
+    )
+    assert half["download_s"] == pytest.approx(full["download_s"] / 2)
+    assert half["upload_s"] == full["upload_s"]
+    assert quarter["upload_s"] == pytest.approx(full["upload_s"] / 4)
+    assert quarter["download_s"] == full["download_s"]
+
+
+def test_a_snapshot_names_the_bits_of_a_direction_only_if_they_are_not_the_models() -> None:
+    for overrides, keys in (
+        ([], set()),
+        (["precision.boundary=8"], set()),
+        (["precision.upload=8"], {"upload_bits"}),
+        (["precision.upload=16", "precision.download=16"], {"upload_bits", "download_bits"}),
+    ):
+        plant = fedfloor.load("quick", overrides)
+        data = snapshot_of(SimulatedPlant(plant, simulated_rates(plant)).observe(), 1.0)
+        assert {key for key in data if key.endswith("load_bits")} == keys
+
+
+@pytest.mark.parametrize("overrides", [[], ["precision.upload=8", "precision.download=16"]], ids=str)
+@pytest.mark.parametrize("preset", ["quick", "paper-cifar10", "factory", "line"])
+def test_an_exported_round_is_decided_alike(preset: str, overrides: list[str], tmp_path: Path) -> None:
+    plant = fedfloor.load(preset, overrides)
     state = SimulatedPlant(plant, simulated_rates(plant)).observe()
     export_snapshot(PlannedRound(state, 2.0, *make_policy(PolicySpec("ddsra"))), tmp_path / "round.json")
     found, direct = fedfloor.plan(tmp_path / "round.json"), solve(state, 2.0)
@@ -121,6 +145,8 @@ WRONG = [
     ("gateways.0.downlink_gain", [1e-9, 1e-9], "gateways[0].downlink_gain: has 2 channels"),
     ("gateways.0.uplink_gain", [90.0], "gateways[0].uplink_gain: a gain is a power ratio <= 10, not dB, got 90"),
     ("gateways.0.min_frequency_hz", 5e9, "gateways[0].min_frequency_hz: must be <= max_frequency_hz"),
+    ("upload_bits", 0, "upload_bits: must be >= 1e-30, got 0"),
+    ("download_bits", "few", "download_bits: must be a number, got 'few'"),
     ("min_cut", 2, "min_cut: must be <= 1, the number of layers, got 2"),
     ("gateways.0.devices.1", "twice", "gateways[0].devices[1].name: duplicate name, got 'press-7' twice"),
     ("tradeoff_v", "much", "tradeoff_v: must be a number, got 'much'"),

@@ -80,11 +80,12 @@ def test_the_theorems_say_the_same_of_a_run_however_often_it_was_resumed(
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_a_run_can_be_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("precision.upload=8", "precision.boundary=8", "baseline.cut=2")], ids=str)
+def test_killed_at_any_moment_a_run_can_be_resumed(more: tuple[str, ...], tmp_path: Path) -> None:
     arguments = ["run", "quick", "--policy", "random", "--workers", "2", "--quiet"]
-    arguments += [part for entry in SMALL for part in ("--set", entry)]
+    arguments += [part for entry in (*SMALL, *more) for part in ("--set", entry)]
     command = [sys.executable, "-m", "fedfloor", *arguments]
-    small_run(tmp_path / "whole")
+    small_run(tmp_path / "whole", *more)
     seed = int(time.time())  # other moments every time
     print("moments from seed", seed)
     rng = np.random.default_rng(seed)

@@ -24,6 +24,18 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t["radio"].update(chanels=3),
         ["radio.chanels: unknown key", "Did you mean 'channels'?"],
     ),
+    "precision that no upload has": (
+        lambda t: t.update(precision={"upload": 12}),
+        ["precision.upload: must be 32, 16 or 8 bits, got 12.", "leave it out for 32"],
+    ),
+    "precision that no download has": (
+        lambda t: t.update(precision={"download": 8}),
+        ["precision.download: must be 32 or 16 bits, got 8."],
+    ),
+    "precision that is not a whole number": (
+        lambda t: t.update(precision={"boundary": 8.0}),
+        ["precision.boundary: must be 32, 16 or 8 bits, got 8.0."],
+    ),
     "unknown section": (lambda t: t.update(radios={}), ["radios: unknown key", "Did you mean 'radio'?"]),
     "wrong unit suffix": (
         lambda t: t["floors"][0]["gateway"].update(max_power_w=0.2),
@@ -69,6 +81,22 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "a fraction of a sample": (
         lambda t: t["floors"][0]["devices"][0].update(samples=1.5),
         ["floors[0].devices[0].samples: must be a whole number, got 1.5"],
+    ),
+    "a name that is too long for a folder": (
+        lambda t: t.update(name="n" * 300),
+        ["name: must have at most 100 characters, got 'nnn", "Shorten it"],
+    ),
+    "a long name of a floor": (
+        lambda t: t["floors"][0].update(name="n" * 300),
+        ["floors[0].name: must have at most 250 characters, got 'nnn", "Shorten it"],
+    ),
+    "a name of a device that is long with its floor": (
+        lambda t: (t["floors"][0].update(name="n" * 200, count=2), t["floors"][0]["devices"][0].update(name="m" * 60)),
+        ["floors: device name must have at most 250 characters with its number and its floor, got 263: 'nnn"],
+    ),
+    "a setting that is too long to write": (
+        lambda t: t.update(policy={"name": "ddsra", "settings": {"v": 10**200}}),
+        ["policy.settings.v: must be a number below 10^100, got 1000"],
     ),
     "empty floor": (lambda t: t["floors"][1].update(devices=[]), ["floors[1].devices: must not be empty"]),
     "no floors": (lambda t: t.update(floors=[]), ["floors: must not be empty"]),

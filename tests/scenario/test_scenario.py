@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fedfloor.scenario.layers import unchained
 from fedfloor.scenario.model import Costs
 from fedfloor.scenario.numbers import Choice, Normal, Range, Uniform, draw
 from fedfloor.scenario.reading import parse, starter
+from fedfloor.scenario.schema import scenario_schema
 from fedfloor.units import FROM_SUFFIX, dbm_to_watt, split_suffix, to_si
 from tests.conftest import PRESETS, Table, small_table
 
@@ -102,11 +104,21 @@ def test_a_change_in_one_key_leaves_the_other_draws_alone() -> None:
     assert [f.gateway for f in one.floors] == [f.gateway for f in two.floors]
 
 
-@pytest.mark.parametrize("preset", ["quick", "paper-svhn", "factory"])
+@pytest.mark.parametrize("preset", ["quick", "paper-svhn", "factory", "line"])
 def test_the_resolved_file_gives_the_same_plant_to_the_last_bit(preset: str, tmp_path: Path) -> None:
     path = tmp_path / "scenario.toml"
     path.write_text(resolved_toml(resolve(preset)), encoding="utf-8")
     assert fedfloor.load(path) == fedfloor.load(preset)
+
+
+def test_a_precision_of_32_bits_is_no_precision(tmp_path: Path) -> None:
+    table = small_table()
+    absent = resolved_toml(expand(parse(table, "t"), "t"))
+    given = {**table, "precision": {"upload": 32, "download": 32, "boundary": 32}}
+    assert resolved_toml(expand(parse(given, "t"), "t")) == absent
+    assert "precision" not in absent
+    (tmp_path / "t.toml").write_text(resolved_toml(expand(parse({**table, "precision": {"upload": 8}}, "t"), "t")))
+    assert fedfloor.load(tmp_path / "t.toml").precision.upload == 8
 
 
 def test_distributions_stay_in_range() -> None:
@@ -155,16 +167,17 @@ def test_presets_carry_the_layers_of_their_network(preset: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "floors", "devices", "channels"),
     [("quick", 6, 18, 3), ("paper-cifar10", 6, 12, 3), ("paper-svhn", 6, 12, 3), ("factory", 20, 200, 6),
-     ("campus", 1000, 10_000, 100)],
+     ("campus", 1000, 10_000, 100), ("line", 5, 21, 3)],
 )  # fmt: skip
 def test_presets_have_their_size(preset: str, floors: int, devices: int, channels: int) -> None:
     plant = fedfloor.load(preset)
     assert (len(plant.floors), len(plant.devices), plant.radio.channels) == (floors, devices, channels)
 
 
-def test_the_factory_has_four_hardware_classes_with_sources() -> None:
-    file = ScenarioFile.model_validate(_preset_table("factory"))
-    assert len(file.hardware) == 4
+@pytest.mark.parametrize(("preset", "classes"), [("factory", 4), ("line", 3)])
+def test_hardware_classes_of_presets_have_sources(preset: str, classes: int) -> None:
+    file = ScenarioFile.model_validate(_preset_table(preset))
+    assert len(file.hardware) == classes
     assert all(entry.source for entry in file.hardware.values())
 
 
@@ -212,7 +225,7 @@ def test_a_batch_is_at_least_one_point() -> None:
 
 
 def test_the_schema_describes_every_key() -> None:
-    schema = ScenarioFile.model_json_schema()
+    schema: Any = scenario_schema()
     for name in ("RadioFile", "GatewayGroup", "DeviceGroup", "Training", "Model", "Baseline"):
         for key, entry in schema["$defs"][name]["properties"].items():
             assert entry.get("description") or "$ref" in json.dumps(entry), f"{name}.{key}"

@@ -1,5 +1,6 @@
 """The round problem solved the slow way, and its constraints checked: nothing here uses a solver's code."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import lambertw
 
+from fedfloor.costs.links import Links, Traffic
 from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
 from fedfloor.scenario.file import Baseline
 from fedfloor.scheduling.solver.solution import Solution
@@ -45,7 +47,8 @@ def random_round(rng: np.random.Generator, index: int = 0) -> RoundState:
         seed=1,
         plant=PlantArrays(
             workload=Workload.from_layers(
-                flop, fixed, sample, local_iterations=5, model_bits=rng.uniform(1e7, 3e8),
+                flop, fixed, sample, local_iterations=5, model_bits=(bits := rng.uniform(1e7, 3e8)),
+                upload_bits=bits / 4 if index % 2 else None, download_bits=bits / 2 if index % 3 == 1 else None,
                 min_cut=int(rng.integers(0, min(2, int(layers)) + 1)) if rng.random() < 0.3 else 0,
             ),
             band=Band(1e6, 2e7, 4e-21, 1.0),
@@ -83,18 +86,72 @@ def random_round(rng: np.random.Generator, index: int = 0) -> RoundState:
     )  # fmt: skip
 
 
-def _device_options(state: RoundState, n: int) -> Iterator[tuple[float, float, float]]:
-    """(device seconds, gateway FLOP, gateway bytes) of every cut the device can afford, by the paper's formulas."""
+def linked(rng: np.random.Generator, state: RoundState) -> RoundState:
+    """The same round with links between devices and gateways, from slow to free, whose traffic rises and falls."""
+    work, count = state.plant.workload, state.plant.devices.batch.size
+    coarse, twice = bool(rng.random() < 0.5), int(rng.random() < 0.3)
+    traffic = Traffic(
+        values=rng.uniform(1e1, 1e4, work.layers + 1) * np.append(np.ones(work.layers), 0.0),
+        parameters_below=np.concatenate([[0.0], np.cumsum(rng.uniform(0.0, 1e6, work.layers))]),
+        iterations=work.local_iterations,
+        batches=work.local_iterations if twice else 1,
+        value_bits=8 if coarse else 32,
+        tensor_bits=32 if coarse else 0,
+        sample_bits=int(rng.choice([8, 32])),
+        weight_bits_down=int(rng.choice([16, 32])),
+    )
+    dear = rng.choice([0.0, 1e-9, 1e-7])
+    links = Links(
+        rate_up=np.where(rng.random(count) < 0.1, math.inf, 10 ** rng.uniform(5, 9, count)),
+        rate_down=np.where(rng.random(count) < 0.1, math.inf, 10 ** rng.uniform(5, 9, count)),
+        device_up=dear * rng.random(count),
+        device_down=dear * rng.random(count),
+        gateway_up=dear * rng.random(count),
+        gateway_down=dear * rng.random(count) * (rng.random(count) < 0.8),
+    )
+    plant = dataclasses.replace(
+        state.plant,
+        workload=dataclasses.replace(work, traffic=traffic),
+        devices=dataclasses.replace(state.plant.devices, links=links),
+    )
+    return dataclasses.replace(state, plant=plant)
+
+
+def on_the_link(state: RoundState, n: int, cut: int) -> tuple[float, float, float]:
+    """Seconds, joules of the device and joules of the gateway that the link of device n takes, bit by bit."""
+    traffic, links, device = state.plant.workload.traffic, state.plant.devices.links, state.plant.devices
+    if traffic is None or links is None:
+        return 0.0, 0.0, 0.0
+    numbers, batch, tensor = float(traffic.values[cut]), float(device.batch[n]), 0.0
+    up = down = 0.0
+    if cut == 0:
+        up = traffic.batches * (batch * numbers * traffic.sample_bits + traffic.batch_bits)
+    else:
+        tensor = batch * numbers * traffic.value_bits + (traffic.tensor_bits if numbers else 0)
+        up = traffic.iterations * tensor + traffic.parameters_below[cut] * traffic.weight_bits_up
+        down = traffic.iterations * tensor + traffic.parameters_below[cut] * traffic.weight_bits_down
+    if numbers:
+        up += traffic.batches * batch * traffic.label_bits
+    return (
+        up / links.rate_up[n] + down / links.rate_down[n],
+        up * links.device_up[n] + down * links.device_down[n],
+        up * links.gateway_up[n] + down * links.gateway_down[n],
+    )
+
+
+def _device_options(state: RoundState, n: int) -> Iterator[tuple[float, float, float, float]]:
+    """Device seconds, gateway FLOP, bytes and joules on the link of every cut the device can afford."""
     work, device = state.plant.workload, state.plant.devices
     flop, fixed, sample = (np.diff(x) for x in (work.flop_below, work.fixed_bytes_below, work.sample_bytes_below))
     for cut in range(work.min_cut, work.layers + 1):
         below = work.local_iterations * device.batch[n] * flop[:cut].sum()
         above = work.local_iterations * device.batch[n] * flop[cut:].sum()
-        joules = device.switched_capacitance[n] / device.flops_per_cycle[n] * below * device.frequency[n] ** 2
+        sending, spent, spent_above = on_the_link(state, n, cut)
+        joules = device.switched_capacitance[n] / device.flops_per_cycle[n] * below * device.frequency[n] ** 2 + spent
         space = fixed[:cut].sum() + device.batch[n] * sample[:cut].sum()
         if joules <= state.weather.device_energy[n] * (1 + 1e-9) and space <= device.memory_bytes[n] * (1 + 1e-9):
-            seconds = below / (device.flops_per_cycle[n] * device.frequency[n])
-            yield seconds, above, fixed[cut:].sum() + device.batch[n] * sample[cut:].sum()
+            seconds = below / (device.flops_per_cycle[n] * device.frequency[n]) + sending
+            yield seconds, above, fixed[cut:].sum() + device.batch[n] * sample[cut:].sum(), spent_above
 
 
 def _upload(energy: Array, scale: float, noise: float, max_power: float) -> Array:
@@ -138,16 +195,16 @@ def least_delay(state: RoundState, m: int, j: int) -> float:
     weather, band, gateways = state.weather, state.plant.band, state.plant.gateways
     if not fitting or weather.uplink_gain[m, j] == 0 or weather.downlink_gain[m, j] == 0:
         return math.inf
-    seconds, flop = (np.array([[option[k] for option in combo] for combo in fitting]) for k in (0, 1))
-    bits = state.plant.workload.model_bits
+    seconds, flop, spent = (np.array([[option[k] for option in combo] for combo in fitting]) for k in (0, 1, 3))
+    work = state.plant.workload
     heard = band.downlink_bandwidth * band.noise_density + weather.downlink_interference[m, j]
     down = weather.downlink_gain[m, j] / heard
-    download = bits / (band.downlink_bandwidth * math.log2(1 + band.base_station_power * down))
+    download = work.download_bits / (band.downlink_bandwidth * math.log2(1 + band.base_station_power * down))
     noise = (band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, j]) / weather.uplink_gain[m, j]
-    scale = bits * math.log(2) / band.uplink_bandwidth
+    scale = work.upload_bits * math.log(2) / band.uplink_bandwidth
 
     def value(time: Array) -> Array:
-        left = weather.gateway_energy[m] - _training_energy(time, seconds, flop, state, m)
+        left = weather.gateway_energy[m] - spent.sum(axis=1) - _training_energy(time, seconds, flop, state, m)
         return time + _upload(left, scale, noise, gateways.max_power[m])
 
     start = seconds.max(axis=1)
@@ -201,11 +258,13 @@ def broken_constraints(state: RoundState, solution: Solution) -> list[str]:
             above = work.local_iterations * batch * flop[cut[n] :].sum()
             speed = device.flops_per_cycle[n] * device.frequency[n]
             top = above / (gateways.flops_per_cycle[m] * frequency[n]) if above > 0 else 0.0
-            training = max(training, below / speed + top)
-            joules = device.switched_capacitance[n] / device.flops_per_cycle[n] * below * device.frequency[n] ** 2
+            sending, spent, spent_above = on_the_link(state, int(n), int(cut[n]))
+            training = max(training, below / speed + sending + top)
+            coefficient = device.switched_capacitance[n] / device.flops_per_cycle[n]
+            joules = coefficient * below * device.frequency[n] ** 2 + spent
             held = fixed[: cut[n]].sum() + batch * sample[: cut[n]].sum()
             coefficient = gateways.switched_capacitance[m] / gateways.flops_per_cycle[m]
-            energy += coefficient * above * frequency[n] ** 2
+            energy += coefficient * above * frequency[n] ** 2 + spent_above
             space += fixed[cut[n] :].sum() + batch * sample[cut[n] :].sum()
             hertz += frequency[n]
             if not work.min_cut <= cut[n] <= work.layers:
@@ -214,12 +273,12 @@ def broken_constraints(state: RoundState, solution: Solution) -> list[str]:
                 broken.append(f"C7: {device.names[n]} holds {held}")
             if joules > weather.device_energy[n] * near:
                 broken.append(f"C9: {device.names[n]} spends {joules}")
-        band, bits = plant.band, work.model_bits
+        band, up = plant.band, work.upload_bits
         heard = band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, j]
-        upload = bits * math.log(2) / (band.uplink_bandwidth * math.log1p(power[m] * weather.uplink_gain[m, j] / heard))
+        upload = up * math.log(2) / (band.uplink_bandwidth * math.log1p(power[m] * weather.uplink_gain[m, j] / heard))
         at_gateway = band.downlink_bandwidth * band.noise_density + weather.downlink_interference[m, j]
         ratio = band.base_station_power * weather.downlink_gain[m, j] / at_gateway
-        download = bits * math.log(2) / (band.downlink_bandwidth * math.log1p(ratio))
+        download = work.download_bits * math.log(2) / (band.downlink_bandwidth * math.log1p(ratio))
         energy += power[m] * upload
         slowest = max(slowest, download + training + upload)
         for label, amount, most in (

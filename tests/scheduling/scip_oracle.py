@@ -18,6 +18,7 @@ import numpy as np
 from pyscipopt import Expr, Model, Variable, exp, quicksum
 
 from fedfloor.scheduling.state import RoundState
+from tests.scheduling.oracle import on_the_link
 
 GIGA = 1e9
 HORIZONS = (300.0, 3e3, 3e4)  #: [s] a round's longest; the next is tried until longer ones are worse
@@ -48,6 +49,7 @@ class _Cut(NamedTuple):
     seconds: float  #: on the device
     cycles: float  #: [Gcycle] on the gateway
     space: float  #: [GB] on the gateway
+    joules: float  #: of the gateway, on the link
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,12 @@ def _connected(state: RoundState, m: int, j: int) -> bool:
 
 def _add_pair(model: Model, state: RoundState, m: int, j: int, horizon: float) -> _Pair:
     """Download and upload of a floor on a channel."""
-    weather, band, bits = state.weather, state.plant.band, state.plant.workload.model_bits
+    weather, band, work = state.weather, state.plant.band, state.plant.workload
     heard = band.downlink_bandwidth * band.noise_density + weather.downlink_interference[m, j]
     ratio = band.base_station_power * weather.downlink_gain[m, j] / heard
-    download = bits / (band.downlink_bandwidth * math.log2(1 + ratio))
+    download = work.download_bits / (band.downlink_bandwidth * math.log2(1 + ratio))
     noise = (band.uplink_bandwidth * band.noise_density + weather.uplink_interference[m, j]) / weather.uplink_gain[m, j]
-    scale = bits * math.log(2) / band.uplink_bandwidth
+    scale = work.upload_bits * math.log(2) / band.uplink_bandwidth
     most_log = math.log1p(state.plant.gateways.max_power[m] / noise)
     most = math.expm1(most_log) / most_log
     quadrature = sum(weight * math.exp(point * most_log) for point, weight in zip(POINTS, WEIGHTS, strict=True))
@@ -143,13 +145,15 @@ def _cuts(state: RoundState, n: int) -> Iterator[_Cut]:
     for cut in range(work.min_cut, work.layers + 1):
         below = work.local_iterations * batch * flop[:cut].sum()
         above = work.local_iterations * batch * flop[cut:].sum()
-        joules = device.switched_capacitance[n] / device.flops_per_cycle[n] * below * device.frequency[n] ** 2
+        sending, spent, spent_above = on_the_link(state, n, cut)
+        joules = device.switched_capacitance[n] / device.flops_per_cycle[n] * below * device.frequency[n] ** 2 + spent
         space = fixed[:cut].sum() + batch * sample[:cut].sum()
         if joules <= state.weather.device_energy[n] * NEAR and space <= device.memory_bytes[n] * NEAR:
             yield _Cut(
-                seconds=below / (device.flops_per_cycle[n] * device.frequency[n]),
+                seconds=below / (device.flops_per_cycle[n] * device.frequency[n]) + sending,
                 cycles=above / state.plant.gateways.flops_per_cycle[gateway] / GIGA,
                 space=(fixed[cut:].sum() + batch * sample[cut:].sum()) / GIGA,
+                joules=spent_above,
             )
 
 
@@ -192,7 +196,7 @@ def _add_floor(
             model.addCons(effort >= quicksum(o.cycles * part for o, part in zip(options, parts, strict=True)))
         for variable in (left, frequency, effort, energy):
             model.addCons(variable <= variable.getUbOriginal() * served)
-        energies.append(energy)
+        energies += [energy, *(option.joules * x for x, option in pick)]
         frequencies.append(frequency)
         spaces += [option.space * x for x, option in pick]
     model.addCons(quicksum(frequencies) <= top * served)

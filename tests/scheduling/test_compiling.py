@@ -1,9 +1,12 @@
 """Compiled code is kept only where nobody else can put code of their own."""
 
+import grp
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,33 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+OTHERS = 54_321  #: a user, and a group, that this user is not
+
+
+def change_owner(folder: Path, *, user: int = -1, group: int = -1) -> None:
+    try:
+        os.chown(folder, user, group)
+    except PermissionError:
+        pytest.skip("giving a folder away needs root")
+
+
+def give_to_others(folder: Path, mode: int) -> None:
+    """Let a group of others, or everybody, use a folder."""
+    change_owner(folder, group=OTHERS)
+    folder.chmod(mode)
+
+
+@pytest.fixture
+def private(monkeypatch: pytest.MonkeyPatch, shared: Path) -> Iterator[Path]:
+    """A folder with no shared folder above it, and no second choice beside it."""
+    shared.chmod(0o777)
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    if not os.access(home, os.W_OK):
+        pytest.skip("this user has no home")
+    with tempfile.TemporaryDirectory(dir=home, prefix=".fedfloor-test-") as name:
+        yield Path(name).resolve()
+
+
 def own(folder: Path) -> Path:
     return folder / f"fedfloor-{os.geteuid()}"
 
@@ -40,8 +70,45 @@ def test_without_a_home_the_cache_is_a_folder_of_the_users_own(shared: Path) -> 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 def test_a_folder_that_others_can_write_is_not_used(mode: int, shared: Path) -> None:
     own(shared).mkdir()
-    own(shared).chmod(mode)
+    give_to_others(own(shared), mode)
     assert compiling._cache_folder() == ""
+
+
+@pytest.mark.parametrize(("mode", "used"), [(0o770, False), (0o775, False), (0o707, False), (0o1775, True)])
+def test_nobody_else_can_replace_a_folder_on_the_way(
+    mode: int, used: bool, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (private / "group" / "home").mkdir(parents=True, mode=0o755)
+    give_to_others(private / "group", mode)
+    monkeypatch.setenv("HOME", str(private / "group" / "home"))
+    assert bool(compiling._cache_folder()) == used
+
+
+def test_a_folder_below_one_of_another_user_is_not_used(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (private / "theirs" / "home").mkdir(parents=True, mode=0o755)
+    change_owner(private / "theirs", user=OTHERS)
+    monkeypatch.setenv("HOME", str(private / "theirs" / "home"))
+    assert compiling._cache_folder() == ""
+
+
+def test_a_home_that_is_a_link_is_used_where_it_lies(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (private / "disk" / "home").mkdir(parents=True)
+    (private / "home").symlink_to(private / "disk" / "home")
+    monkeypatch.setenv("HOME", str(private / "home"))
+    assert Path(compiling._cache_folder()).parents[2] == private / "disk" / "home"
+    give_to_others(private / "disk", 0o775)
+    assert compiling._cache_folder() == ""
+
+
+def test_the_group_of_the_user_alone_is_no_other(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = pwd.getpwuid(os.geteuid())
+    group = grp.getgrgid(user.pw_gid)
+    if group.gr_name != user.pw_name or group.gr_mem:
+        pytest.skip("this user has no group of its own")
+    change_owner(private, group=group.gr_gid)
+    private.chmod(0o775)
+    monkeypatch.setenv("HOME", str(private))
+    assert Path(compiling._cache_folder()).parent == private / ".cache" / "fedfloor"
 
 
 def test_a_link_in_the_place_of_the_folder_is_not_followed(shared: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import fedfloor
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.scheduling.state import RoundState
+from tests.scheduling.oracle import linked
 from tests.scheduling.scip_oracle import scip_objective
 
 Array = npt.NDArray[np.float64]
@@ -69,6 +70,22 @@ def test_exact_equals_scip_in_the_papers_setting(seed: int, tradeoff: float) -> 
 @pytest.mark.parametrize("scarce", ["energy", "memory", "frequency", "least frequency", "all"])
 def test_exact_equals_scip_where_a_gateway_is_short(scarce: str, seed: int) -> None:
     assert_equal_optima(tight_round(seed, scarce), 1.0)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_exact_equals_scip_with_links_and_precision(seed: int) -> None:
+    """Links of a few Mbit/s, coarse uploads and downloads; every fourth round is short of a gateway's resource."""
+    scarce = ("nothing", "memory", "frequency", "least frequency")[seed % 4]
+    rng = np.random.default_rng([9, seed])
+    state = linked(rng, tight_round(seed, scarce))
+    work, coarse = state.plant.workload, float(rng.choice([0.25, 0.5, 1.0]))
+    sent = dataclasses.replace(work, upload_bits=coarse * work.model_bits, download_bits=0.5 * work.model_bits)
+    state = dataclasses.replace(state, plant=dataclasses.replace(state.plant, workload=sent))
+    served = int(solve(state, 1.0).decision.selected.sum())
+    if served == 3:
+        assert_equal_optima(state, 1.0)
+    else:
+        assert scip_objective(state, 1.0).objective == math.inf
 
 
 def test_scip_agrees_that_a_channel_stays_empty() -> None:

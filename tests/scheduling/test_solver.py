@@ -18,8 +18,8 @@ from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.solver.assignment import assign
 from fedfloor.scheduling.solver.coupled import enumerated_minimum, searched_minimum
 from fedfloor.scheduling.solver.exact import least_delays
-from fedfloor.scheduling.solver.floor import FREQUENCY, fastest_time, pieces_of
 from fedfloor.scheduling.solver.packing import floor_budget, floor_link, floor_options, pack
+from fedfloor.scheduling.solver.pieces import fastest_time, quickest_pieces
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
@@ -60,7 +60,7 @@ def test_exact_equals_full_enumeration(first: int) -> None:
 
 
 @pytest.mark.parametrize("solver", ["exact", "paper"])
-@pytest.mark.parametrize("preset", ["paper-cifar10", "quick", "factory"])
+@pytest.mark.parametrize("preset", ["paper-cifar10", "quick", "factory", "line"])
 def test_every_answer_keeps_every_constraint(solver: str, preset: str) -> None:
     for seed in range(12):
         state = paper_state(seed, preset=preset)
@@ -171,8 +171,7 @@ def test_the_search_brackets_what_enumeration_finds(seed: int) -> None:
     state = crowded_state(4, 0.4, seed)  # 50,625 combinations of cuts: few enough to try them all
     packed, _ = pack(state)
     options, budget = floor_options(packed, 0), floor_budget(packed, 0)
-    quickest = pieces_of(options, FREQUENCY)
-    earliest = fastest_time(options, quickest, budget.max_frequency)
+    earliest = fastest_time(options, quickest_pieces(options), budget.max_frequency)
     a, w, choice = np.empty(4), np.empty(4), np.zeros(4, np.int64)
     for j in range(3):
         link = floor_link(packed, 0, j)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedfloor.costs.layers import layer_costs, model_bits
+from fedfloor.costs.layers import layer_costs
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import DeviceRecord, GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -20,9 +20,9 @@ from fedfloor.scheduling.usage import link_times, objective_of, training_usage, 
 from tests.conftest import known, small_table
 
 
-def plant() -> Scenario:
+def plant(**precision: int) -> Scenario:
     """Uneven floors, interference everywhere, no two figures alike."""
-    table = small_table()
+    table = {**small_table(), "precision": precision}
     table["radio"] |= {"channels": 3, "uplink_bandwidth_mhz": 1.5, "downlink_bandwidth_mhz": 18.0}
     for m, floor in enumerate(table["floors"]):
         floor["gateway"] |= {"distance_m": 1000 + 300 * m, "flops_per_cycle": 24 + 8 * m, "max_power_mw": 150 + 50 * m}
@@ -38,8 +38,8 @@ def plant() -> Scenario:
     return build(expand(parse(table, "t"), "t"), "t")
 
 
-def observed() -> tuple[Scenario, SimulatedPlant, RoundState]:
-    scenario = plant()
+def observed(**precision: int) -> tuple[Scenario, SimulatedPlant, RoundState]:
+    scenario = plant(**precision)
     driver = SimulatedPlant(scenario, simulated_rates(scenario))
     return scenario, driver, driver.observe()
 
@@ -51,7 +51,9 @@ ALLOCATION = Allocation(cut=np.array([1, 2, 0]), frequency=np.array([1.1e9, 0.0,
 def by_hand(scenario: Scenario, state: RoundState, m: int) -> dict[str, Any]:
     """Eq. (1)-(9) for one floor, without any function of the package but the layer costs."""
     costs, radio, gateway = layer_costs(scenario.layers, "exact"), scenario.radio, scenario.floors[m].gateway
-    bits, j, weather = model_bits(scenario.layers), CHANNEL[m], state.weather
+    j, weather = CHANNEL[m], state.weather
+    tensors, precision = (784 * 16, 16, 16 * 10, 10), scenario.precision
+    up_bits = sum(precision.upload * size + (32 if precision.upload < 32 else 0) for size in tensors)
     first = sum(len(floor.devices) for floor in scenario.floors[:m])
     times, joules, spaces, top_joules, top_space = [], [], [], 0.0, 0.0
     for i, device in enumerate(scenario.floors[m].devices):
@@ -68,10 +70,10 @@ def by_hand(scenario: Scenario, state: RoundState, m: int) -> dict[str, Any]:
     noise_down = radio.downlink_bandwidth * radio.noise_density + weather.downlink_interference[m, j]
     noise_up = radio.uplink_bandwidth * radio.noise_density + weather.uplink_interference[m, j]
     power = ALLOCATION.power[m]
-    upload = bits / (radio.uplink_bandwidth * math.log2(1 + power * weather.uplink_gain[m, j] / noise_up))
+    upload = up_bits / (radio.uplink_bandwidth * math.log2(1 + power * weather.uplink_gain[m, j] / noise_up))
     snr_down = radio.base_station_power * weather.downlink_gain[m, j] / noise_down
     return {
-        "download": bits / (radio.downlink_bandwidth * math.log2(1 + snr_down)),
+        "download": precision.download * sum(tensors) / (radio.downlink_bandwidth * math.log2(1 + snr_down)),
         "training": max(times),
         "upload": upload,
         "gateway_energy": top_joules + power * upload,
@@ -81,9 +83,10 @@ def by_hand(scenario: Scenario, state: RoundState, m: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("precision", [{}, {"upload": 16}, {"upload": 8, "download": 16}, {"boundary": 8}], ids=str)
 @pytest.mark.parametrize("m", [0, 1])
-def test_figures_are_those_of_the_paper(m: int) -> None:  # Eq. (1)-(9)
-    scenario, _, state = observed()
+def test_figures_are_those_of_the_paper(m: int, precision: dict[str, int]) -> None:  # Eq. (1)-(9)
+    scenario, _, state = observed(**precision)
     found, wanted = usage_of(state, CHANNEL, ALLOCATION), by_hand(scenario, state, m)
     mine = state.plant.devices.floor == m
     for name in ("download", "training", "upload", "gateway_energy", "gateway_bytes"):

@@ -19,6 +19,13 @@ def depthwise() -> nn.Module:
     )
 
 
+def large_weights() -> nn.Module:
+    """A network whose first bias only float32 can hold; it adds the same to all scores."""
+    layer = nn.Linear(784, 10)
+    nn.init.constant_(layer.bias, 1e5)
+    return nn.Sequential(nn.Flatten(), layer)
+
+
 def does_not_chain() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(100, 30))
 

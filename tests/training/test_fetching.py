@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from fedfloor import cli
 from fedfloor.errors import DataError
+from fedfloor.files import only_writer
 from fedfloor.training.data import fetching
 from fedfloor.training.data.fetching import REMOTES, Remote, fetch, verify
 from tests.training.test_sources import DEBIAN, IDX, real_folder, write_fashion_mnist, write_svhn
@@ -161,7 +164,7 @@ def test_a_wrong_checksum_removes_the_part(server: Server, tmp_path: Path) -> No
         DataError, match=rf"data.bin: the download has MD5 [0-9a-f]+ instead of {remote.md5} and was removed"
     ):
         fetch("toy", tmp_path, remotes={"toy": (remote,)})
-    assert list((tmp_path / "toy").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_offers_another_size_is_refused_before_the_part_is_touched(
@@ -207,8 +210,48 @@ def test_another_file_of_the_same_name_is_never_overwritten(server: Server, tmp_
 
 def test_a_folder_that_cannot_be_written_is_named(server: Server, tmp_path: Path) -> None:
     (tmp_path / "toy").write_text("a file where the folder should be")
-    with pytest.raises(DataError, match=r"data.bin: cannot be written: File exists"):
+    with pytest.raises(DataError, match=r"toy: cannot be written: File exists"):
         fetch("toy", tmp_path, remotes={"toy": (server.remote(),)})
+
+
+def test_a_second_process_is_refused_while_one_fetches(server: Server, tmp_path: Path) -> None:
+    remotes = {"toy": (server.remote("a.bin"), server.remote("b.bin"))}
+    refused = []
+
+    def fetch_too(file: str, _received: int, _total: int) -> None:
+        with pytest.raises(
+            DataError, match=r"toy: another process is writing to it. Wait for it, or name .*--data-dir"
+        ):
+            fetch("toy", tmp_path, remotes=remotes)
+        refused.append(file)
+
+    files = fetch("toy", tmp_path, on_progress=fetch_too, remotes=remotes)
+    assert set(refused) == {"a.bin", "b.bin"}
+    assert [file.path.read_bytes() for file in files] == [CONTENT, CONTENT]
+    assert sorted(path.name for path in (tmp_path / "toy").iterdir()) == ["a.bin", "b.bin"]
+    assert server.ranges == [None, None]
+
+
+def test_processes_that_fetch_at_once_leave_whole_files(server: Server, tmp_path: Path) -> None:
+    remotes = {"toy": tuple(server.remote(f"{name}.bin") for name in "abc")}
+    code = "import sys; from pathlib import Path; from fedfloor.errors import DataError\n"
+    code += "from fedfloor.training.data.fetching import Remote, fetch\n"
+    code += f"try: fetch('toy', Path({str(tmp_path)!r}), remotes={remotes!r})\n"
+    code += "except DataError as error: sys.exit(str(error))"
+    command = [sys.executable, "-c", code]
+    several = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate()[1] for process in several]
+    assert 0 in [process.returncode for process in several], said
+    assert all(not text or "toy: another process is writing to it" in text for text in said), said
+    files = fetch("toy", tmp_path, remotes=remotes)
+    assert [(file.fresh, file.path.read_bytes()) for file in files] == [(False, CONTENT)] * 3
+
+
+def test_a_folder_that_has_everything_need_not_be_writable(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    with only_writer(tmp_path, again=""):
+        (done,) = fetch("toy", tmp_path, remotes={"toy": (server.remote(),)})
+    assert (done.fresh, [path.name for path in tmp_path.iterdir()]) == (False, ["data.bin"])
 
 
 def test_an_unknown_name_gets_the_nearest_one(tmp_path: Path) -> None:

@@ -72,8 +72,12 @@ def workers_doing(what: str) -> list[int]:
     return found
 
 
-def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, tmp_path: Path) -> None:
-    options = ("participation.observe_every=2",)
+@pytest.mark.parametrize(
+    "options",
+    [("participation.observe_every=2",), ("precision.upload=8", "precision.boundary=8", "baseline.cut=2")],
+    ids=["measuring", "few bits"],
+)
+def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tuple[str, ...], tmp_path: Path) -> None:
     small_run(tmp_path / "here", *options, rounds=4)
     small_run(tmp_path / "there", *options, rounds=4, workers=2, engine="ray", ray_address=address)
     assert_equal_runs(tmp_path / "here", tmp_path / "there")

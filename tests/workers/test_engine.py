@@ -1,5 +1,6 @@
 """The same result for any number of processes, and what happens when one of them ends."""
 
+import dataclasses
 import os
 import pickle
 import re
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 from torch import nn
 
+from fedfloor.arrays import Vector
 from fedfloor.errors import FailedRunError, ModelError
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples
+from fedfloor.training.network.quantised import Quantised, quantised
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Job, Work
 from fedfloor.workers.engine import Engine, Pool, engine_for, train_devices
@@ -69,15 +72,20 @@ def everything(engine: Engine) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    "model",
-    [CNN, pytest.param(DENSE, marks=pytest.mark.slow), pytest.param(NORMED, marks=pytest.mark.slow)],
-    ids=["cnn", "mlp", "batch norm"],
+    ("model", "boundary"),
+    [
+        (CNN, 32),
+        pytest.param(DENSE, 32, marks=pytest.mark.slow),
+        pytest.param(NORMED, 32, marks=pytest.mark.slow),
+        (DENSE, 8),
+    ],
+    ids=["cnn", "mlp", "batch norm", "few bits across the cut"],
 )
-def test_any_number_of_processes_gives_the_same_bits(model: Model) -> None:
-    with engine_for(job(model), samples(), 1) as engine:
+def test_any_number_of_processes_gives_the_same_bits(model: Model, boundary: int) -> None:
+    with engine_for(job(model, boundary=boundary), samples(), 1) as engine:
         alone = everything(engine)
     for workers in (2, 3):
-        with engine_for(job(model), samples(), workers) as engine:
+        with engine_for(job(model, boundary=boundary), samples(), workers) as engine:
             assert isinstance(engine, Pool)
             for one, other in zip(alone, everything(engine), strict=True):
                 assert np.array_equal(one, other)
@@ -117,6 +125,64 @@ def test_halves_apart_train_as_the_network_in_one_piece(model: Model) -> None:
         work.train(0, np.arange(DEVICES), cuts, work.first_weights(), out)
         trained[apart] = out
     assert np.linalg.norm(trained[True] - trained[False]) <= 1e-6 * np.linalg.norm(trained[False])
+
+
+def trained(model: Model, cut: int, data: Samples | None = None, **changed: Any) -> np.ndarray:
+    """Weights of two devices after a round."""
+    work = Work(job(model, **changed), data or samples())
+    out = np.empty((2, work.layout.size), np.float32)
+    work.train(4, np.array([1, 6]), np.array([cut, cut]), work.first_weights(), out)
+    return out
+
+
+def as_floats(pictures: Samples) -> Samples:
+    return dataclasses.replace(pictures, images=pictures.images.astype(np.float32))
+
+
+@pytest.mark.parametrize("model", [CNN, DENSE], ids=["cnn", "mlp"])
+def test_few_bits_across_the_cut_are_used_wherever_a_cut_is(model: Model) -> None:
+    depth = 6 if model is CNN else 2
+    for cut in range(depth + 1):
+        full = trained(model, cut, apart=True)
+        for bits, closeness in ((16, 1e-3), (8, 0.1)):
+            coarse = trained(model, cut, boundary=bits)
+            distance = np.linalg.norm(coarse - full) / np.linalg.norm(full)
+            if cut in (0, depth):  # pictures are sent as they are, and at the last cut nothing is
+                assert distance <= 1e-6
+            else:
+                assert 1e-6 < distance < closeness
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+def test_samples_that_are_no_pictures_are_rounded_when_they_are_sent(redraw: bool) -> None:
+    data = as_floats(samples())
+    full, coarse = (trained(CNN, 0, data, boundary=bits, redraw=redraw) for bits in (32, 8))
+    assert 1e-6 < np.linalg.norm(coarse - full) / np.linalg.norm(full) < 0.1
+    assert np.array_equal(trained(CNN, 6, data, boundary=8), trained(CNN, 6, data))  # they stay on the device
+
+
+def test_a_batch_that_is_sent_once_a_round_is_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    rounding = quantised
+
+    def counted(values: Vector, bits: int, rng: np.random.Generator) -> Quantised:
+        sizes.append(values.size)
+        return rounding(values, bits, rng)
+
+    monkeypatch.setattr("fedfloor.training.work.quantised", counted)
+    data = as_floats(samples())
+    for cut, redraw, expected in ((0, False, 1), (0, True, 3), (2, False, 2 * 3), (6, False, 0)):
+        sizes.clear()
+        trained(CNN, cut, data, boundary=8, redraw=redraw)
+        assert len(sizes) == 2 * expected  # two devices
+    assert sizes == []
+
+
+def test_activations_that_are_not_finite_show_in_the_loss_even_if_rounded() -> None:
+    work = Work(job(CNN, boundary=8), samples())
+    weights, out = work.first_weights(), np.empty((1, work.layout.size), np.float32)
+    weights[0] = 3e38
+    assert not np.isfinite(work.train(0, np.array([0]), np.array([2]), weights, out)).all()
 
 
 def test_devices_in_a_stack_train_as_one_by_one() -> None:

@@ -7,8 +7,8 @@ import sys
 
 import typer
 
+from fedfloor.characters import printable
 from fedfloor.cli.options import app
-from fedfloor.cli.show.characters import printable
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
 # Each adds its command to the program, in the order of its help.

@@ -60,10 +60,11 @@ class ProfileFormat(StrEnum):
 
 
 class CostModel(StrEnum):
-    """How operations and bytes are counted."""
+    """How operations and bytes are counted, or that times and bytes are measured."""
 
     EXACT = "exact"
     PAPER = "paper"
+    MEASURED = "measured"
 
 
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.")]

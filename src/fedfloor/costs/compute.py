@@ -8,36 +8,44 @@ __all__ = [
     "floor_sum",
     "round_delay",
     "split_costs",
+    "split_of",
+    "split_of_device",
     "training_time",
 ]
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.plant import Workload
+from fedfloor.costs.plant import PlantArrays, SplitCosts, split_costs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SplitCosts:
-    """Costs of each device's two halves at its cut, each (N,)."""
+def split_of(plant: PlantArrays, cut: Ints) -> SplitCosts:
+    """Work and memory of the halves of a plant's devices at their cuts (..., N), measured where they were measured.
 
-    bottom_flop: Floats  #: K D~_n sum_{l<=l_n} (o_l + o'_l), A_n
-    top_flop: Floats  #: K D~_n sum_{l>l_n} (o_l + o'_l), B_n
-    bottom_bytes: Floats  #: sum_{l<=l_n} g_{n,l}, Eq. (4)
-    top_bytes: Floats  #: sum_{l>l_n} g_{n,l}, one term of Eq. (5)
-
-
-def split_costs(workload: Workload, cut: Ints, batch: Floats) -> SplitCosts:
-    """Work and memory of the halves for cut (N,) and batch D~_n (N,)."""
-    flop, fixed, sample = workload.flop_below, workload.fixed_bytes_below, workload.sample_bytes_below
-    points = workload.local_iterations * batch  # (N,)
+    A measured half counts as many FLOPs as its machine would do in the cycles that were measured.
+    """
+    devices, measured = plant.devices, plant.measured
+    if measured is None:
+        return split_costs(plant.workload, cut, devices.batch)
+    at = (np.arange(cut.shape[-1]), cut)
     return SplitCosts(
-        bottom_flop=points * flop[cut],
-        top_flop=points * (flop[-1] - flop[cut]),
-        bottom_bytes=fixed[cut] + batch * sample[cut],
-        top_bytes=fixed[-1] - fixed[cut] + batch * (sample[-1] - sample[cut]),
+        bottom_flop=devices.flops_per_cycle * measured.bottom_cycles[at],
+        top_flop=plant.gateways.flops_per_cycle[devices.floor] * measured.top_cycles[at],
+        bottom_bytes=measured.bottom_bytes[at],
+        top_bytes=measured.top_bytes[at],
+    )
+
+
+def split_of_device(plant: PlantArrays, n: int, cuts: Ints) -> SplitCosts:
+    """Work and memory of the halves of device n at several cuts, each (C,), measured where they were measured."""
+    devices, measured = plant.devices, plant.measured
+    if measured is None:
+        return split_costs(plant.workload, cuts, np.full(cuts.size, devices.batch[n]))
+    return SplitCosts(
+        bottom_flop=devices.flops_per_cycle[n] * measured.bottom_cycles[n, cuts],
+        top_flop=plant.gateways.flops_per_cycle[devices.floor[n]] * measured.top_cycles[n, cuts],
+        bottom_bytes=measured.bottom_bytes[n, cuts],
+        top_bytes=measured.top_bytes[n, cuts],
     )
 
 

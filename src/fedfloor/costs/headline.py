@@ -1,13 +1,16 @@
 """What a scenario costs at a glance, and which floors could ever take part."""
 
-__all__ = ["DeviceNeed", "Headline", "Obstacle", "headline"]
+__all__ = ["CostSource", "DeviceNeed", "Headline", "Obstacle", "headline"]
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedfloor.arrays import Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs
+from fedfloor.arrays import Bools, Floats, Ints
+from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs, split_of
+from fedfloor.costs.hardware import fingerprint
+from fedfloor.costs.measured import fitting_profile, is_measured
 from fedfloor.costs.plant import PlantArrays, arrays_of, column
 from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.layers import parameter_count
@@ -32,15 +35,31 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
+class CostSource:
+    """What the costs of some devices and gateways rest on: one profile, or the FLOPs of data sheets."""
+
+    profile: str | None  #: file; None for data sheets
+    devices: int  #: how many use it
+    gateways: int  #: how many use it
+    machine: str = ""  #: that was measured
+    model: str = ""  #: that was measured
+    layers: int = 0  #: of the scenario's network that were measured; the others follow from the speed of their kind
+    memory: bool = False  #: whether memory was measured too, as it is for the same network
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """The quantities that `fedfloor check` prints."""
 
     parameters: int
-    model_bits: float  #: gamma
+    model_bits: float  #: gamma, with 32 bits per parameter
+    upload_bits: float  #: what a gateway sends in a round
+    download_bits: float  #: what a gateway receives in a round
     flop_per_sample: float  #: forward and backward
     flop_per_round: float  #: all floors, K iterations
     at_cut_1: DeviceNeed
     samples: int | None  #: held by all devices; None for data of your own, which is counted when it is loaded
+    cost_sources: tuple[CostSource, ...]  #: what the costs of devices and gateways rest on
     obstacles: tuple[Obstacle, ...]  #: floors that cannot take part in any weather
     weak_links: tuple[Obstacle, ...]  #: floors whose upload needs more energy than arrives at mean gain
 
@@ -48,38 +67,71 @@ class Headline:
 def headline(scenario: Scenario) -> Headline:
     """Headline quantities of a scenario."""
     plant = arrays_of(scenario)
-    batch, first = plant.devices.batch, np.ones(plant.devices.batch.size, dtype=np.int64)
-    need = split_costs(plant.workload, first, batch)
-    energy = _device_energy(plant, need.bottom_flop)
+    first = np.ones(plant.devices.batch.size, dtype=np.int64)
+    need, energy = split_of(plant, first), _device_energy(plant, first)
+    counted = split_costs(plant.workload, first, plant.devices.batch)
     affords = ~exceeds(energy, _max_device_energy(scenario)) & ~exceeds(need.bottom_bytes, plant.devices.memory_bytes)
     return Headline(
         parameters=parameter_count(scenario.layers),
         model_bits=plant.workload.model_bits,
+        upload_bits=plant.workload.upload_bits,
+        download_bits=plant.workload.download_bits,
         flop_per_sample=float(plant.workload.flop_below[-1]),
-        flop_per_round=float(np.sum(need.bottom_flop + need.top_flop)),
+        flop_per_round=float(np.sum(counted.bottom_flop + counted.top_flop)),
         at_cut_1=DeviceNeed(
             energy=(float(energy.min()), float(energy.max())),
             memory_bytes=(float(need.bottom_bytes.min()), float(need.bottom_bytes.max())),
             affordable=int(affords.sum()),
         ),
         samples=None if ":" in scenario.data.name else sum(device.samples for device in scenario.devices),
+        cost_sources=_cost_sources(scenario),
         obstacles=_obstacles(scenario, plant),
         weak_links=_weak_links(scenario, plant),
     )
 
 
+def _cost_sources(scenario: Scenario) -> tuple[CostSource, ...]:
+    """Profiles in the order of their first use, then data sheets if anything rests on them."""
+    devices = Counter(device.profile for device in scenario.devices)
+    gateways = Counter(floor.gateway.profile for floor in scenario.floors)
+    sources = []
+    for path in dict.fromkeys([*devices, *gateways]):
+        if path is None:
+            continue
+        profile = fitting_profile(path, scenario.layers)
+        sources.append(
+            CostSource(
+                str(path),
+                devices[path],
+                gateways[path],
+                profile.machine.cpu,
+                profile.model,
+                int(is_measured(profile, scenario.layers).sum()),
+                profile.fingerprint == fingerprint(scenario.layers),
+            )
+        )
+    if devices[None] or gateways[None]:
+        sources.append(CostSource(None, devices[None], gateways[None]))
+    return tuple(sources)
+
+
 def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     """Floors that cannot take part even with full energy, the best channel and unlimited time.
 
-    Deeper cuts ease every limit of the gateway, so each device takes the deepest cut it can afford.
+    Deeper cuts spare the gateway memory and work, so each device takes the deepest cut it can afford. For its link, it
+    takes the affordable cut that costs the gateway the least.
     """
-    deepest = _deepest_cuts(scenario, plant)
+    affordable = _affordable(scenario, plant)
+    deepest = np.where(affordable.any(axis=1), affordable.shape[1] - 1 - affordable[:, ::-1].argmax(axis=1), -1)
     floor, floors, gateways = plant.devices.floor, plant.gateways.count, plant.gateways
-    split = split_costs(plant.workload, np.maximum(deepest, 0), plant.devices.batch)
+    split = split_of(plant, np.maximum(deepest, 0))
     stuck = np.flatnonzero(deepest < 0)
     first_stuck = np.searchsorted(floor[stuck], np.arange(floors + 1))  # of each floor, among those that are stuck
     top_bytes = floor_sum(split.top_bytes, floor, floors)
     energy = _least_energy_at_min_frequency(plant, split.top_flop)
+    if plant.link_costs is not None:
+        least = np.min(plant.link_costs.gateway_energy, axis=1, where=affordable, initial=np.inf)
+        energy = energy + floor_sum(np.where(deepest < 0, 0.0, least), floor, floors)
     lacks_memory = exceeds(top_bytes, gateways.memory_bytes)
     lacks_energy = exceeds(energy, _max_gateway_energy(scenario))
     obstacles = []
@@ -91,7 +143,8 @@ def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
             need, has = top_bytes[m] / 1e9, gateways.memory_bytes[m] / 1e9
             reason = f"the gateway needs {need:.3g} GB at the deepest cuts its devices afford, it has {has:.3g} GB"
         elif lacks_energy[m]:
-            reason = f"the gateway needs {energy[m]:.3g} J to run at its least frequency"
+            links = "" if plant.link_costs is None else " and to exchange data with its devices"
+            reason = f"the gateway needs {energy[m]:.3g} J to run at its least frequency{links}"
         else:
             continue
         obstacles.append(Obstacle(name, reason))
@@ -112,21 +165,22 @@ def _weak_links(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     )
 
 
-def _deepest_cuts(scenario: Scenario, plant: PlantArrays) -> Ints:
-    """Deepest cut that each device's memory and maximum energy allow, (N,); -1 if they allow none."""
-    deepest = np.full(plant.devices.batch.size, -1)
-    maximum = _max_device_energy(scenario)
+def _affordable(scenario: Scenario, plant: PlantArrays) -> Bools:
+    """Whether the memory and the maximum energy of each device allow each cut, (N, L+1)."""
+    devices, maximum = plant.devices, _max_device_energy(scenario)
+    affordable = np.zeros((devices.batch.size, plant.workload.layers + 1), dtype=bool)
     for cut in range(plant.workload.min_cut, plant.workload.layers + 1):
-        split = split_costs(plant.workload, np.full(deepest.size, cut), plant.devices.batch)
-        energy = _device_energy(plant, split.bottom_flop)
-        fits = ~exceeds(energy, maximum) & ~exceeds(split.bottom_bytes, plant.devices.memory_bytes)
-        deepest[fits] = cut
-    return deepest
+        cuts = np.full(devices.batch.size, cut)
+        lacks_memory = exceeds(split_of(plant, cuts).bottom_bytes, devices.memory_bytes)
+        affordable[:, cut] = ~exceeds(_device_energy(plant, cuts), maximum) & ~lacks_memory
+    return affordable
 
 
-def _device_energy(plant: PlantArrays, flop: Floats) -> Floats:
-    devices = plant.devices
-    return computing_energy(flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle)
+def _device_energy(plant: PlantArrays, cut: Ints) -> Floats:
+    """Energy [J] of each device at its cut (N,), computing and sending."""
+    devices, flop = plant.devices, split_of(plant, cut).bottom_flop
+    energy = computing_energy(flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle)
+    return energy if plant.link_costs is None else energy + plant.link_costs.at(cut).device_energy
 
 
 def _max_device_energy(scenario: Scenario) -> Floats:
@@ -166,4 +220,4 @@ def _least_upload_energy(scenario: Scenario, plant: PlantArrays) -> Floats:
         reference_distance=radio.reference_distance,
         exponent=radio.path_loss_exponent,
     )
-    return np.asarray(plant.workload.model_bits * np.log(2.0) * radio.noise_density / gain, dtype=float)
+    return np.asarray(plant.workload.upload_bits * np.log(2.0) * radio.noise_density / gain, dtype=float)

@@ -4,39 +4,32 @@ __all__ = [
     "Band",
     "Devices",
     "Gateways",
+    "MeasuredCosts",
     "PlantArrays",
+    "SplitCosts",
     "Workload",
     "arrays_of",
     "column",
     "network_workload",
-    "read_only",
+    "split_costs",
+    "traffic_of",
     "workload_of",
 ]
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
-from fedfloor.arrays import Floats, Ints
+from fedfloor.arrays import Floats, Ints, read_only
 from fedfloor.costs.layers import LayerCosts, boundary_bytes, layer_costs, model_bits
-from fedfloor.scenario.layers import LayerSpec
-from fedfloor.scenario.resolved import Scenario
-
-
-def read_only(instance: Any) -> None:
-    """Close the arrays of a frozen dataclass for writing, so that a policy cannot change what it reads."""
-    for name in _names(instance.__class__):
-        value = getattr(instance, name)
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
+from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
+from fedfloor.costs.measured import fitting_profile, half_bytes, half_cycles
+from fedfloor.costs.precision import PICTURE_BITS, download_bits, holds_pictures, scale_bits, upload_bits
+from fedfloor.scenario.file import Precision
+from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
+from fedfloor.scenario.resolved import Device, DeviceLink, Scenario
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +44,11 @@ class Workload:
     sample_bytes_below: Floats  #: (L+1,) [byte] per sample of the batch
     boundary_bytes: Floats  #: (L+1,) [byte] per sample, sent from device to gateway; nan if unknown
     local_iterations: int  #: K
-    model_bits: float  #: [bit] gamma
+    model_bits: float  #: [bit] gamma, with 32 bits per parameter
+    upload_bits: float  #: [bit] what a gateway sends in a round
+    download_bits: float  #: [bit] what a gateway receives in a round
     min_cut: int  #: smallest cut that is allowed
+    traffic: Traffic | None = None  #: between devices and gateways; None if it costs nothing
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -60,9 +56,13 @@ class Workload:
     @classmethod
     def from_layers(
         cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, boundary_bytes: Floats | None = None, *,
-        local_iterations: int, model_bits: float, min_cut: int,
+        local_iterations: int, model_bits: float, min_cut: int, traffic: Traffic | None = None,
+        upload_bits: float | None = None, download_bits: float | None = None,
     ) -> "Workload":  # fmt: skip
-        """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known."""
+        """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known.
+
+        A direction whose bits are not given sends the model as it is.
+        """
         return cls(
             _below(flop),
             _below(fixed_bytes),
@@ -70,13 +70,38 @@ class Workload:
             np.full(len(flop) + 1, np.nan) if boundary_bytes is None else boundary_bytes,
             local_iterations=local_iterations,
             model_bits=model_bits,
+            upload_bits=model_bits if upload_bits is None else upload_bits,
+            download_bits=model_bits if download_bits is None else download_bits,
             min_cut=min_cut,
+            traffic=traffic,
         )
 
     @property
     def layers(self) -> int:
         """L."""
         return len(self.flop_below) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitCosts:
+    """Costs of each device's two halves at its cut, each (N,)."""
+
+    bottom_flop: Floats  #: K D~_n sum_{l<=l_n} (o_l + o'_l), A_n
+    top_flop: Floats  #: K D~_n sum_{l>l_n} (o_l + o'_l), B_n
+    bottom_bytes: Floats  #: sum_{l<=l_n} g_{n,l}, Eq. (4)
+    top_bytes: Floats  #: sum_{l>l_n} g_{n,l}, one term of Eq. (5)
+
+
+def split_costs(workload: Workload, cut: Ints, batch: Floats) -> SplitCosts:
+    """Work and memory of the halves for cuts and batches D~_n, both (N,) or of shapes that broadcast."""
+    flop, fixed, sample = workload.flop_below, workload.fixed_bytes_below, workload.sample_bytes_below
+    points = workload.local_iterations * batch  # (N,)
+    return SplitCosts(
+        bottom_flop=points * flop[cut],
+        top_flop=points * (flop[-1] - flop[cut]),
+        bottom_bytes=fixed[cut] + batch * sample[cut],
+        top_bytes=fixed[-1] - fixed[cut] + batch * (sample[-1] - sample[cut]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +146,7 @@ class Devices:
     switched_capacitance: Floats  #: [W/Hz^3] v_n^D
     frequency: Floats  #: [Hz]     f_n^D
     memory_bytes: Floats  #: [byte]   G_n^{D,max}; inf without limits
+    links: Links | None = None  #: to their gateways; None if these cost nothing
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -131,6 +157,19 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MeasuredCosts:
+    """Measured costs of one round; arrays have a row per device and a column per cut, (N, L+1)."""
+
+    bottom_cycles: Floats  #: [1] of the device, for the layers below the cut
+    top_cycles: Floats  #: [1] of its gateway, for the layers above the cut
+    bottom_bytes: Floats  #: [byte] on the device
+    top_bytes: Floats  #: [byte] on its gateway
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PlantArrays:
     """Everything about a plant that no round changes."""
 
@@ -138,10 +177,23 @@ class PlantArrays:
     band: Band
     gateways: Gateways
     devices: Devices
+    measured: MeasuredCosts | None = None  #: None: all costs follow from the workload
+    link_costs: LinkCosts | None = field(init=False)  #: None if the links of devices cost nothing
+
+    def __post_init__(self) -> None:
+        traffic, links = self.workload.traffic, self.devices.links
+        costs = None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
+        object.__setattr__(self, "link_costs", costs)
 
 
 def network_workload(
-    layers: Sequence[LayerSpec], costs: LayerCosts, *, local_iterations: int, min_cut: int
+    layers: Sequence[LayerSpec],
+    costs: LayerCosts,
+    *,
+    local_iterations: int,
+    min_cut: int,
+    precision: Precision = Precision(),  # noqa: B008  # frozen
+    traffic: Traffic | None = None,
 ) -> Workload:
     """Workload of training a network with the given layers and costs."""
     return Workload.from_layers(
@@ -151,7 +203,10 @@ def network_workload(
         boundary_bytes(layers),
         local_iterations=local_iterations,
         model_bits=model_bits(layers),
+        upload_bits=upload_bits(layers, precision.upload),
+        download_bits=download_bits(layers, precision.download),
         min_cut=min_cut,
+        traffic=traffic,
     )
 
 
@@ -162,6 +217,26 @@ def workload_of(scenario: Scenario) -> Workload:
         layer_costs(scenario.layers, scenario.costs.model),
         local_iterations=scenario.training.local_iterations,
         min_cut=scenario.training.min_cut,
+        precision=scenario.precision,
+        traffic=traffic_of(scenario) if any(device.link for device in scenario.devices) else None,
+    )
+
+
+def traffic_of(scenario: Scenario) -> Traffic:
+    """What a device and its gateway exchange in a round of this scenario."""
+    training, precision = scenario.training, scenario.precision
+    pictures = holds_pictures(scenario.data.name)
+    return Traffic(
+        values=boundary_bytes(scenario.layers) / BYTES_PER_NUMBER,
+        parameters_below=_below(np.array([layer.parameters for layer in scenario.layers], dtype=float)),
+        iterations=training.local_iterations,
+        batches=training.local_iterations if training.redraw_batch else 1,
+        value_bits=precision.boundary,
+        tensor_bits=scale_bits(precision.boundary),
+        sample_bits=PICTURE_BITS if pictures else precision.boundary,
+        batch_bits=0 if pictures else scale_bits(precision.boundary),
+        weight_bits_down=precision.download,
+        label_bits=label_bits(scenario.model.classes),
     )
 
 
@@ -171,7 +246,7 @@ def arrays_of(scenario: Scenario) -> PlantArrays:
     devices = scenario.devices
     memory = 1.0 if scenario.limits else np.inf
     fraction = scenario.training.batch_fraction
-    return PlantArrays(
+    plant = PlantArrays(
         workload=workload_of(scenario),
         band=Band(
             scenario.radio.uplink_bandwidth,
@@ -196,8 +271,49 @@ def arrays_of(scenario: Scenario) -> PlantArrays:
             switched_capacitance=column(devices, "switched_capacitance"),
             frequency=column(devices, "frequency"),
             memory_bytes=column(devices, "memory_bytes") * memory,
+            links=_links(devices),
         ),
     )
+    measured = _measured(scenario, plant)
+    return plant if measured is None else replace(plant, measured=measured)
+
+
+def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
+    """Costs of a round where machines have profiles, and counted ones where they have none; None without profiles."""
+    devices, workload = plant.devices, plant.workload
+    of_devices = _rows_of([device.profile for device in scenario.devices])
+    of_gateways = _rows_of([floor.gateway.profile for floor in scenario.floors for _ in floor.devices])
+    if not of_devices and not of_gateways:
+        return None
+    profiles = {path: fitting_profile(path, scenario.layers) for path in {**of_devices, **of_gateways}}
+    counted = split_costs(workload, np.arange(workload.layers + 1), devices.batch[:, None])  # (N, L+1) each
+    bottom_cycles = counted.bottom_flop / devices.flops_per_cycle[:, None]
+    top_cycles = counted.top_flop / plant.gateways.flops_per_cycle[devices.floor][:, None]
+    bottom_bytes, top_bytes = counted.bottom_bytes, counted.top_bytes
+    for path, rows in of_devices.items():
+        batch, profile = devices.batch[rows], profiles[path]
+        bottom_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).bottom
+        bottom_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
+    for path, rows in of_gateways.items():
+        batch, profile = devices.batch[rows], profiles[path]
+        top_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).top
+        top_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
+    return MeasuredCosts(bottom_cycles, top_cycles, bottom_bytes, top_bytes)
+
+
+def _rows_of(paths: Sequence[Path | None]) -> dict[Path, Ints]:
+    """Rows that use each profile."""
+    known = {path: number for number, path in enumerate(dict.fromkeys(path for path in paths if path is not None))}
+    numbers = np.array([known.get(path, -1) if path is not None else -1 for path in paths])
+    return {path: np.flatnonzero(numbers == number) for path, number in known.items()}
+
+
+def _links(devices: Sequence[Device]) -> Links | None:
+    """Links of the devices; one that costs nothing for those without, and None if nobody has one."""
+    if not any(device.link for device in devices):
+        return None
+    links = [device.link or DeviceLink() for device in devices]
+    return Links(**{key: column(links, key) for key in DeviceLink.model_fields})
 
 
 def column(entries: Sequence[object], field: str) -> Floats:

@@ -189,7 +189,7 @@ CLAIMS: tuple[Claim, ...] = (
         (_OURS, *_BASELINES), ("much higher", "much higher"), sign=1, measure=_more_completed, unit=" points",
     ),
     *_both(
-        "loss driven starves floors with varied data (rank correlation of classes and selects)", "Fig. 6", "fig:15",
+        "loss driven starves floors with varied data (rank correlation of classes and selections)", "Fig. 6", "fig:15",
         ("loss_driven",), (None, "starves"), sign=-1, measure=_rank_of_variety, digits=2,
     ),
 )  # fmt: skip

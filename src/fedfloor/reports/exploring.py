@@ -47,7 +47,9 @@ def single_runs(results: Results) -> SingleRuns:
     if others:
         omissions.append(f"{others} runs cannot be looked at one by one, to keep the page small.")
     data = {
-        "phases": list(zip(PHASES, PART_COLOURS, strict=True)),
+        "phases": [
+            [phase, PART_COLOURS[phase], k] for k, phase in enumerate(PHASES) if phase != "link" or results.has_links
+        ],
         "runs": entries,
         "plants": [json.loads(plant) for plant in plants],
     }

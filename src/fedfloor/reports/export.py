@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedfloor.characters import printable
 from fedfloor.errors import RunLogError
 from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.saving import save
 from fedfloor.rounds.record import columns_of
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  #: what a spreadsheet takes for the beginning of a formula
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")  #: what a spreadsheet takes for the beginning of a formula
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 
 
@@ -24,7 +25,7 @@ def write_csv(collection: Collection, path: Path) -> None:
         raise RunLogError(f"{path}: is a folder. Name a file with --csv")
     # So that no file of a run or a report is ever overwritten, not even through a link.
     if Path(os.path.realpath(path)).suffix != ".csv":
-        raise RunLogError(f"{path}: must end in .csv. Name it {path.with_suffix('.csv').name}")
+        raise RunLogError(f"{path}: must end in .csv. Name it {path.stem or 'report'}.csv")
     if path.exists() and not path.is_file():
         raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file with --csv")
     others = {cause for run in collection.runs for cause in run.summary.failures} - set(_CAUSES)
@@ -35,7 +36,7 @@ def write_csv(collection: Collection, path: Path) -> None:
             head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
             head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j"]
             table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
-            table.writeheader()
+            table.writerow({name: _as_text(name) for name in head})
             for run in collection.runs:
                 table.writerows(_rows(run, causes))
 
@@ -53,5 +54,5 @@ def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
 
 def _as_text(name: str) -> str:
     """A text that no spreadsheet calculates: one that looks like a formula begins with an apostrophe."""
-    text = f"'{name}" if name.startswith(_FORMULA) else name
-    return text.replace("\r", "\n")  # which is put in quotes; a lone carriage return would begin a new row
+    text = printable(name)  # also a lone carriage return, which would begin a new row
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,6 +1,6 @@
 """Make a report: read the runs, make the tables, draw the figures, write the page."""
 
-__all__ = ["STEPS", "Report", "make_report"]
+__all__ = ["STEPS", "Report", "make_report", "refuse_foreign"]
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from fedfloor.errors import MissingExtraError, RunLogError
 from fedfloor.files import ELSEWHERE, make_private, only_writer, refused_write
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
-from fedfloor.reports.page import write_page
+from fedfloor.reports.page import is_page, write_page
 from fedfloor.reports.pictures import write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, collect
 from fedfloor.reports.registry import all_figures
@@ -63,7 +63,8 @@ def make_report(
     """Report on run folders, or folders of them; problems with any of them are in `collection.problems`.
 
     The page and the figures are written to `out`. By default this is the folder that is named, or `report` in the
-    current folder if several are named. An old report there is replaced; nothing else is changed.
+    current folder if several are named. An old report there is replaced, but no `report.html` of another program;
+    nothing else is changed.
     """
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     place = Path(out) if out is not None else paths[0] if len(paths) == 1 else Path("report")
@@ -81,6 +82,17 @@ def make_report(
         on_step("page")
         write_page(results, all_tables, place / PAGE)
     return Report(collection, all_tables, place / PAGE, figures, csv_file)
+
+
+def refuse_foreign(place: Path) -> None:
+    """Refuse a folder whose `report.html` is something else than a report of fedfloor, which is not replaced."""
+    page = place / PAGE
+    try:
+        if not page.exists() or is_page(page):
+            return
+    except OSError as error:
+        raise RunLogError(f"{page}: cannot be replaced: {error.strerror}. {ELSEWHERE}") from None
+    raise RunLogError(f"{page}: exists, but is not a report of fedfloor. {ELSEWHERE}, or remove the file first")
 
 
 def _check_extra() -> None:
@@ -102,6 +114,7 @@ def _only_writer(place: Path) -> Iterator[None]:
     for folder in (place, pictures):
         if folder.exists() and not folder.is_dir():
             raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
+    refuse_foreign(place)
     if pictures.is_symlink():
         raise RunLogError(f"{pictures}: is a symbolic link, so files elsewhere would be replaced. {ELSEWHERE}")
     try:

@@ -89,7 +89,7 @@
     const [round, floors, channels, failures, ends] = run.timeline[choice.at];
     const rows = names.length <= 30 ? names.map((_, m) => m) : floors;
     const row = new Map(rows.map((m, at) => [m, at]));
-    const data = report.phases.map(([phase, colour], k) => {
+    const data = report.phases.map(([phase, colour, k]) => {
       const starts = ends.map((end) => (k ? end[k - 1] : 0));
       return {
         type: "bar", orientation: "h", name: phase, marker: { color: colour }, base: starts, y: floors.map((m) => row.get(m)),
@@ -100,7 +100,7 @@
     });
     const failed = floors.map((m, at) => at).filter((at) => failures[at]);
     data.push({
-      type: "scatter", mode: "text", x: failed.map((at) => ends[at][3] ?? 0), y: failed.map((at) => row.get(floors[at])),
+      type: "scatter", mode: "text", x: failed.map((at) => ends[at].at(-1) ?? 0), y: failed.map((at) => row.get(floors[at])),
       text: failed.map((at) => ` failed: ${text(failures[at])}`), textposition: "middle right", hoverinfo: "skip",
       textfont: { color: colours.ink }, showlegend: false, cliponaxis: false,
     });
@@ -110,7 +110,7 @@
       data, height: Math.min(900, 130 + 26 * Math.max(rows.length, 3)),
       layout: {
         barmode: "overlay", showlegend: true,
-        xaxis: { title: { text: `seconds since the start of round ${round}` }, range: [0, Math.max(run.longest, ...ends.map((end) => end[3] ?? 0)) * 1.14 || 1], separatethousands: true },
+        xaxis: { title: { text: `seconds since the start of round ${round}` }, range: [0, Math.max(run.longest, ...ends.map((end) => end.at(-1) ?? 0)) * 1.14 || 1], separatethousands: true },
         yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[rows[at]])), range: [rows.length - 0.4, -0.6], showgrid: false },
       },
     };

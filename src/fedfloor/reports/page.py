@@ -1,6 +1,6 @@
 """Runs as one page: `report.html` contains everything it needs and loads nothing from anywhere."""
 
-__all__ = ["PageTable", "write_page"]
+__all__ = ["PageTable", "is_page", "write_page"]
 
 import html
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 
 import fedfloor
+from fedfloor.characters import printable
 from fedfloor.reports.drawing.figure import Panel
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import SingleRuns, single_runs
@@ -32,6 +33,8 @@ from fedfloor.reports.saving import save
 from fedfloor.reports.sections import SECTIONS, Section
 
 _LISTED = 8  #: seeds by name
+_GENERATOR = b'<meta name="generator" content="fedfloor">'
+_HEAD = 1000  #: [byte] in which it stands
 
 
 def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> None:
@@ -45,21 +48,32 @@ def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> Non
         "figures": {f"fig-{card.id}": _input_of(card) for card in cards},
         **single.data,
     }
+    texts = {
+        "title": html.escape(f"{results.collection.name}: fedfloor report"),
+        "heading": html.escape(results.collection.name),
+        "lead": _lead(results.collection),
+        "contents": contents([part.section for part in parts]),
+        "notices": _notices(results.collection),
+        "picker": picker(results.looks),
+        "sections": "\n".join(part_html(part, results.looks) for part in parts),
+        "footer": _footer(),
+    }
     page = Template(_asset("page.html")).substitute(
-        title=html.escape(f"{results.collection.name}: fedfloor report"),
-        heading=html.escape(results.collection.name),
-        lead=_lead(results.collection),
-        contents=contents([part.section for part in parts]),
-        notices=_notices(results.collection),
+        {key: printable(text) for key, text in texts.items()},
         css=_asset("page.css"),
-        picker=picker(results.looks),
-        sections="\n".join(part_html(part, results.looks) for part in parts),
-        footer=_footer(),
         data=_embedded(data),
         plotly=library,
         js=_asset("page.js"),
     )
     save(path, lambda part: part.write_text(page, encoding="utf-8"))
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that fedfloor has written, in this version or an earlier one."""
+    if not path.is_file():  # a pipe would keep us waiting
+        return False
+    with path.open("rb") as file:
+        return _GENERATOR in file.read(_HEAD)
 
 
 def _plotly() -> str:

@@ -4,13 +4,16 @@ __all__ = ["COLOURS", "PART_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 
 Linestyle = str | tuple[float, tuple[float, ...]]
 
 #: Okabe and Ito's colours without black and yellow, each of which vanishes on one background, and a grey
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8F98")
 #: for the phases of a round on the page: Tol's light scheme, distinct from the colours of series
-PART_COLOURS = ("#77AADD", "#EEDD88", "#44BB99", "#EE8866")
+PART_COLOURS = MappingProxyType(
+    {"download": "#77AADD", "device": "#EEDD88", "link": "#BBCC33", "gateway": "#44BB99", "upload": "#EE8866"}
+)
 #: (Plotly's, Matplotlib's)
 _DASHES: tuple[tuple[str, Linestyle], ...] = (
     ("solid", "-"),

@@ -1,9 +1,10 @@
 """The folder of figures for papers: one column wide, legible in print, told apart by colour, dash and marker alike."""
 
-__all__ = ["write_pictures"]
+__all__ = ["in_print", "save_picture", "write_pictures"]
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,24 +26,36 @@ def write_pictures(
 
     Figures of an earlier report that this one does not have are removed.
     """
-    import matplotlib as mpl  # noqa: PLC0415  # an extra, which only figures need
-
     figures = {figure.name: figure.draw for figure in all_figures() if figure.draw is not None}
     files: list[Path] = []
     for name, draw in figures.items():
         on_figure(name)
-        with mpl.rc_context(), warnings.catch_warnings():  # the reader's own settings come back afterwards
-            mpl.rcdefaults()  # without those of a matplotlibrc in the working folder
-            mpl.rcParams.update(STYLE)
-            warnings.filterwarnings("ignore", message="Glyph")  # a box stands for it; the warning would print it raw
+        with in_print():
             drawing = draw(results)
             if drawing is None:
                 continue
-            files.append(_save(drawing, folder / f"{name}.png", format="png", dpi=_DPI))
+            files.append(save_picture(drawing, folder / f"{name}.png"))
             if pdf:  # without a date, equal runs give equal files
                 files.append(_save(drawing, folder / f"{name}.pdf", format="pdf", metadata={"CreationDate": None}))
     _remove_others(folder, tuple(figures), files)
     return tuple(files)
+
+
+@contextmanager
+def in_print() -> Iterator[None]:
+    """Draw in the style of papers until the block ends; the reader's own settings come back afterwards."""
+    import matplotlib as mpl  # noqa: PLC0415  # an extra, which only figures need
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()  # without those of a matplotlibrc in the working folder
+        mpl.rcParams.update(STYLE)
+        warnings.filterwarnings("ignore", message="Glyph")  # a box stands for it; the warning would print it raw
+        yield
+
+
+def save_picture(drawing: "Drawing", path: Path) -> Path:
+    """Write a drawing as PNG; returns the file."""
+    return _save(drawing, path, format="png", dpi=_DPI)
 
 
 def _save(drawing: "Drawing", path: Path, **options: Any) -> Path:

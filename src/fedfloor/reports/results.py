@@ -26,6 +26,11 @@ class Results:
         """Whether any series has more than one run."""
         return any(len(series.runs) > 1 for series in self.series)
 
+    @property
+    def has_links(self) -> bool:
+        """Whether the links of devices to their gateways cost anything in any run."""
+        return any(run.plant.link_costs is not None for series in self.series for run in series.runs)
+
     def measured(self, measure: Callable[[SeriesArrays], Measure]) -> list[tuple[Look, Measure]]:
         """Look and measure of every series."""
         return [(look, measure(series)) for look, series in zip(self.looks, self.series, strict=True)]

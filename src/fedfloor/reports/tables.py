@@ -62,8 +62,7 @@ def _untested(runs: Sequence[ReadRun]) -> str:
 def _headline_row(series: Series) -> tuple[str, ...]:
     runs = series.runs
     accuracies = [value for value in map(final_accuracy, runs) if value is not None]
-    # The shares are counts divided by the rounds; rounding gives the counts back exactly.
-    selected = sum(round(floor.selected_rate * run.summary.rounds) for run in runs for floor in run.summary.floors)
+    selected = sum(run.summary.selected for run in runs)
     completed = sum(run.summary.completed for run in runs)
     causes: Counter[str] = Counter()
     for run in runs:

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
+from itertools import repeat
 from operator import attrgetter
 from statistics import fmean
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
@@ -76,6 +77,7 @@ class DeviceRecord:
     energy_j: Amount
     energy_budget_j: Amount | None = None  #: null without limits
     memory_bytes: Amount | None = None
+    link_s: Measured = ABSENT  #: sending to and receiving from the gateway; absent if links cost nothing
 
 
 @with_config(_LOGGED)
@@ -247,6 +249,7 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
 
 def _devices(state: RoundState, outcome: Outcome, part: slice) -> Iterator[DeviceRecord]:
     """The devices of one floor."""
+    links = outcome.usage.link_time
     columns = zip(
         state.plant.devices.names[part],
         outcome.allocation.cut[part].tolist(),
@@ -254,9 +257,10 @@ def _devices(state: RoundState, outcome: Outcome, part: slice) -> Iterator[Devic
         outcome.device_energy[part].tolist(),
         _numbers(state.weather.device_energy[part]),
         _numbers(outcome.usage.device_bytes[part]),
+        repeat(ABSENT, part.stop - part.start) if links is None else _numbers(links[part]),
         strict=True,
     )
-    for name, cut, frequency, energy, budget, memory in columns:
+    for name, cut, frequency, energy, budget, memory, link in columns:
         yield DeviceRecord(
             name=name,
             cut=cut,
@@ -264,6 +268,7 @@ def _devices(state: RoundState, outcome: Outcome, part: slice) -> Iterator[Devic
             energy_j=energy,
             energy_budget_j=budget,
             memory_bytes=memory,
+            link_s=link,
         )
 
 
@@ -327,9 +332,16 @@ def _gateway_table(gateway: GatewayRecord) -> dict[str, object]:
     if gateway.divergence is ABSENT:
         del table["divergence"]
     if gateway.devices:
-        table["devices"] = [_table(device) for device in gateway.devices]
+        table["devices"] = [_device_table(device) for device in gateway.devices]
     else:
         del table["devices"]
+    return table
+
+
+def _device_table(device: DeviceRecord) -> dict[str, object]:
+    table = _table(device)
+    if device.link_s is ABSENT:
+        del table["link_s"]
     return table
 
 

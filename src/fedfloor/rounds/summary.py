@@ -34,6 +34,7 @@ class RunSummary:
     p95_delay: float  #: [s]
     clock: float  #: [s] simulated time of the whole run
     mean_energy: float  #: [J] per round, gateways and devices
+    selected: int  #: floor-rounds
     completed: int  #: floor-rounds
     failures: Mapping[str, int]  #: floor-rounds by cause
     shortfall: float  #: largest amount by which a floor stays below its target rate
@@ -101,6 +102,7 @@ class Tally:
             p95_delay=float(np.percentile(self.delays, 95, method="inverted_cdf")),
             clock=self.clock,
             mean_energy=sum(chain.from_iterable(floor.energies for floor in self.floors)) / rounds,
+            selected=sum(floor.selected for floor in self.floors),
             completed=sum(floor.completed for floor in self.floors),
             failures=dict(failures),
             shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),

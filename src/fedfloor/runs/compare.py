@@ -33,7 +33,7 @@ from fedfloor.runs.folder import (
 )
 from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
 from fedfloor.runs.options import CompareOptions, RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, names_from, planned_run, resolve, with_folders
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, resolve, with_folders
 from fedfloor.runs.tradeoff import is_quick, measure_tradeoff, shortened
 from fedfloor.scenario import resolved_toml
 from fedfloor.scheduling.traits import tradeoff_of
@@ -79,7 +79,7 @@ def planned_comparison(
 ) -> list[PlannedRun]:
     """The runs of a comparison with their folders, all checked; without policies, the scenario's own and baselines."""
     first = resolve(scenario, overrides, seed=seed, rounds=rounds, own=own)
-    chosen: list[str | None] = [*names_from(policies)] or [
+    chosen: list[str | None] = [*policies] or [
         None,
         *(name for name in BASELINES if name != first.policy.name),
     ]

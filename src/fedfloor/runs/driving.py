@@ -1,11 +1,12 @@
 """Rounds on any plant, with a log, checkpoints and an end: what every kind of run shares."""
 
-__all__ = ["Driven", "Earlier", "checkpoint_of", "claimed_folder", "drive", "driven_rounds", "earlier_rounds"]
+__all__ = ["Driven", "Earlier", "checkpoint_of", "claimed_folder", "drive", "earlier_rounds"]
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from fedfloor.errors import DataError, RunLogError, shown
 from fedfloor.rounds.events import Tell, silent
@@ -35,6 +36,13 @@ class Driven:
 
     records: tuple[RoundRecord, ...]
     timings: tuple[TimingRecord, ...]  #: of the rounds that this process ran
+
+    @classmethod
+    def of(cls, rounds: Iterable[FinishedRound], earlier: "Earlier | None" = None) -> Self:
+        """The log of rounds, each of which is kept only as its records, after earlier ones."""
+        pairs = [(ended.record, ended.timing) for ended in rounds]
+        records = [] if earlier is None else [*earlier.records]
+        return cls((*records, *(record for record, _ in pairs)), tuple(timing for _, timing in pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,34 +134,12 @@ def drive(
     until: Until = Until(),  # noqa: B008  # frozen
     listeners: Sequence[Listener] = (),
     tell: Tell = silent,
-) -> Driven:
-    """Run the rounds that are left and keep the records of all of them; see `driven_rounds`."""
-    records: list[RoundRecord] = [] if earlier is None else [*earlier.records]
-    timings: list[TimingRecord] = []
-    for ended in driven_rounds(
-        plant, planned, folder, earlier=earlier, data=data, until=until, listeners=listeners, tell=tell
-    ):
-        records.append(ended.record)
-        timings.append(ended.timing)
-    return Driven(tuple(records), tuple(timings))
-
-
-def driven_rounds(
-    plant: Plant,
-    planned: PlannedRun,
-    folder: RunFolder | None,
-    *,
-    earlier: Earlier | None = None,
-    data: str = "",
-    until: Until = Until(),  # noqa: B008  # frozen
-    listeners: Sequence[Listener] = (),
-    tell: Tell = silent,
 ) -> Iterator[FinishedRound]:
     """Run the rounds that are left on a plant, which is new or was restored from the checkpoint of earlier rounds.
 
-    The folder has begun. Each round is given back once, and nothing of it is kept.
-    The log is written first, then the checkpoint, then the given listeners hear of the round, and last `tell`.
-    `data` is the fingerprint that the next resumption compares.
+    The folder has begun. The log is written first, then the checkpoint, then the given listeners hear of the round, and
+    last `tell`; then the round is yielded, and nothing of it is kept. `data` is the fingerprint that the next
+    resumption compares.
     """
     heard: list[Listener] = []
     if folder is not None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedfloor.errors import FailedRunError, RunLogError, shown
-from fedfloor.files import failed_write, make_private, write_whole
+from fedfloor.files import failed_write, make_private, read_if_there, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, is_weights, named_weights, remove_old_weights
-from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS
+from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, kept_times
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO
 
 #: what a run resumes from; written after everything that it names
@@ -49,7 +49,7 @@ class Mirror:
 
     def _whole(self, name: str) -> Changes:
         """A small file, if it is new."""
-        content = _bytes(self.folder / name)
+        content = read_if_there(self.folder / name)
         if content is None or content == self._sent.get(name):
             return ()
         self._sent[name] = content
@@ -98,37 +98,29 @@ class Kept:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def unpack(self, folder: Path) -> Mirror:
-        """Write it into a folder; the mirror sends only what comes after it."""
+        """Write it into a folder; the mirror sends only what comes after it, and the times, which may have gaps."""
         for name, content in self.files.items():
             make_private((folder / name).parent)
             (folder / name).write_bytes(content)
-        logged = {name: len(content) for name, content in self.files.items() if name in _LOGS}
+        logged = {name: len(content) for name, content in self.files.items() if name == ROUNDS}
         sent = {name: content for name, content in self.files.items() if name in (SCENARIO, _STATE)}
         return Mirror(folder, logged, sent)
 
 
 def kept_of(folder: Path) -> Kept:
     """The last checkpoint of a run folder, with as much of the logs as it has seen."""
-    state = _bytes(folder / _STATE)
+    state = read_if_there(folder / _STATE)
     if state is None:
         return Kept()
     try:
         rounds, name = named_weights(state)
     except ValueError as error:
         raise RunLogError(f"{folder / _STATE}: is damaged: {error}. Restore it, or remove {folder}") from None
-    files = {}
-    for part in (SCENARIO, *_LOGS, f"{CHECKPOINT}/{name}", _STATE):
-        content = _bytes(folder / part)
+    files = {TIMINGS: kept_times(folder, rounds)}
+    for part in (SCENARIO, ROUNDS, f"{CHECKPOINT}/{name}", _STATE):
+        content = read_if_there(folder / part)
         if content is None:
             problem = f"{folder / part}: is missing, but the checkpoint needs it"
             raise RunLogError(f"{problem}. Restore it, or remove {folder}")
-        files[part] = b"".join(content.splitlines(keepends=True)[:rounds]) if part in _LOGS else content
+        files[part] = b"".join(content.splitlines(keepends=True)[:rounds]) if part == ROUNDS else content
     return Kept(files)
-
-
-def _bytes(path: Path) -> bytes | None:
-    """The content of a file; None if there is no such file."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, get_args, get_origin, get_type_hints
 
-from fedfloor.errors import ScenarioError
+from fedfloor.arguments import flag_problem, path_problem, text_problem, texts_problem
+from fedfloor.errors import ScenarioError, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,33 +116,43 @@ def declared_options(kind: type[object]) -> Iterator[tuple[str, object, Option]]
 
 
 def _check(options: RunOptions | CompareOptions) -> None:
-    """Bring paths and lists into their form, then refuse values outside their limits."""
+    """Refuse values of other types and outside their limits, then bring paths and lists into their form."""
+    for name, kind, option in declared_options(type(options)):
+        value = getattr(options, name)
+        problem = "" if value is None and type(None) in get_args(kind) else _problem(kind, option, value)
+        if problem:
+            raise ScenarioError(f"{name}: {problem}")
     if options.data_dir is not None:
         object.__setattr__(options, "data_dir", Path(options.data_dir))
     if isinstance(options, RunOptions):
-        loggers: Sequence[str] = options.loggers
-        if isinstance(loggers, str):
-            raise ScenarioError(f"loggers: must be a list of names, got a string. Write ['{loggers}']")
-        object.__setattr__(options, "loggers", tuple(loggers))
-    for name, kind, option in declared_options(type(options)):
-        value = getattr(options, name)
-        if get_origin(kind) is Literal and value not in get_args(kind):
-            raise ScenarioError(f"{name}: must be {' or '.join(get_args(kind))}, got '{value}'")
-        if value is None or (option.least is None and option.most is None):
-            continue
-        whole = kind is int or int in get_args(kind)
-        least, most = option.least or 0.0, math.inf if option.most is None else option.most
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int if whole else int | float)
-            or not least <= value <= most
-        ):
-            number = "whole number" if whole else "number"
-            limits = f"from {least:g} to {most:g}" if most < math.inf else f">= {least:g}"
-            raise ScenarioError(f"{name}: must be a {number} {limits}, got {value}")
+        object.__setattr__(options, "loggers", tuple(options.loggers))
     if options.ray_address is not None and options.engine != "ray":
-        problem = f"ray_address: is used only with --engine ray, got '{options.ray_address}'"
+        problem = f"ray_address: is used only with --engine ray, got {shown(options.ray_address)}"
         raise ScenarioError(f"{problem}. Name the engine, or leave the address out")
+
+
+def _problem(kind: object, option: Option, value: object) -> str:
+    """What is wrong with the value of an option of this type; empty if nothing is."""
+    if get_origin(kind) is Literal:
+        is_known = isinstance(value, str) and value in get_args(kind)
+        return "" if is_known else f"must be {' or '.join(get_args(kind))}, got {shown(value)}"
+    if get_origin(kind) is tuple:
+        return texts_problem(value)
+    kinds = {kind, *get_args(kind)}
+    if not kinds.isdisjoint((int, float)):
+        return _number_problem(option, value, whole=int in kinds)
+    if bool in kinds:
+        return flag_problem(value)
+    return path_problem(value) if Path in kinds else text_problem(value)
+
+
+def _number_problem(option: Option, value: object, *, whole: bool) -> str:
+    least, most = option.least or 0.0, math.inf if option.most is None else option.most
+    kind = int if whole else int | float
+    if isinstance(value, kind) and not isinstance(value, bool) and least <= value <= most:
+        return ""
+    limits = f"from {least:g} to {most:g}" if most < math.inf else f">= {least:g}"
+    return f"must be a {'whole number' if whole else 'number'} {limits}, got {shown(value)}"
 
 
 assert {entry.name for entry in fields(RunOptions)} == set(RunArguments.__annotations__)

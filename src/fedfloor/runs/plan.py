@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from fedfloor.runs.replay import replayed
 from fedfloor.runs.target import refuse_target
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scheduling.checking import check_decision
+from fedfloor.scheduling.conversion import snapshot_of, state_of
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import (
     PolicySpec,
@@ -43,7 +44,7 @@ from fedfloor.scheduling.registry import (
     tradeoff_of_spec,
     with_settings,
 )
-from fedfloor.scheduling.snapshot import Snapshot, is_snapshot, snapshot_of, state_of
+from fedfloor.scheduling.snapshot import Snapshot, is_snapshot
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 from fedfloor.scheduling.traits import first_delay, solution_of, tradeoff_of
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
@@ -58,6 +59,7 @@ class DevicePlan(TypedDict):
     energy_j: float
     energy_budget_j: float
     memory_bytes: float
+    link_s: NotRequired[float]  #: absent if links cost nothing
 
 
 class GatewayPlan(TypedDict):
@@ -157,8 +159,6 @@ def _planned(
     state: RoundState, tradeoff_v: float, own: PolicySpec, policy: str | None, solver: str | None
 ) -> PlannedRound:
     """The round with the policy that is asked for, or its own, completed by what the round says."""
-    if policy is not None and not isinstance(policy, str):
-        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
         raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
@@ -213,17 +213,24 @@ def _gateway_plan(
         "failure": outcome.failure[m],
         "reason": None if selected else reason or "not selected",
         "devices": [
-            {
-                "name": devices.names[n],
-                "cut": int(allocation.cut[n]),
-                "gateway_frequency_hz": float(allocation.frequency[n]),
-                "energy_j": float(usage.device_energy[n]),
-                "energy_budget_j": float(state.weather.device_energy[n]),
-                "memory_bytes": float(usage.device_bytes[n]),
-            }
+            _device_plan(int(n), state, outcome, usage)
             for n in (np.flatnonzero(devices.floor == m) if selected else ())
         ],
     }
+
+
+def _device_plan(n: int, state: RoundState, outcome: Outcome, usage: FloorUsage) -> DevicePlan:
+    plan: DevicePlan = {
+        "name": state.plant.devices.names[n],
+        "cut": int(outcome.allocation.cut[n]),
+        "gateway_frequency_hz": float(outcome.allocation.frequency[n]),
+        "energy_j": float(usage.device_energy[n]),
+        "energy_budget_j": float(state.weather.device_energy[n]),
+        "memory_bytes": float(usage.device_bytes[n]),
+    }
+    if usage.link_time is not None:
+        plan["link_s"] = float(usage.link_time[n])
+    return plan
 
 
 def export_snapshot(planned: PlannedRound, path: Path) -> None:

@@ -1,12 +1,13 @@
 """From the name of a scenario to runs that are ready to start: everything is checked before anything begins."""
 
-__all__ = ["PlannedRun", "ScenarioSource", "load", "names_from", "planned_run", "resolve", "with_folders"]
+__all__ = ["PlannedRun", "ScenarioSource", "load", "planned_run", "resolve", "with_folders"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from fedfloor.arguments import checked
 from fedfloor.errors import PolicyError, ScenarioError, shown
 from fedfloor.runs.folder import refuse_filled, refuse_other_runs
 from fedfloor.runs.profile import inferred_layers
@@ -19,6 +20,8 @@ from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import first_delay, needs_training
 
 ScenarioSource: TypeAlias = str | Path
+
+_LONGEST_FOLDER = 255  #: characters, on all common file systems
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +59,7 @@ def resolve(
     the file to name the code of a model, which is called if the file has no layer list.
     """
     if not isinstance(source, str | Path):
-        raise ScenarioError(f"scenario: must be a path or a preset's name, got a {type(source).__name__}")
-    if isinstance(overrides, str):
-        raise ScenarioError(f"overrides: must be a list of section.key=value, got a string. Write ['{overrides}']")
-    if not isinstance(overrides, Sequence) or not all(isinstance(entry, str) for entry in overrides):
-        raise ScenarioError(f"overrides: must be a list of section.key=value, got {shown(overrides)}")
+        raise ScenarioError(f"scenario: must be a path or a preset's name, got {shown(source)}")
     label = str(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
     file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
@@ -72,6 +71,7 @@ def resolve(
     return file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
 
 
+@checked
 def load(
     scenario: ScenarioSource,
     overrides: Sequence[str] = (),
@@ -105,8 +105,6 @@ def planned_run(
     """A run of a scenario with a policy, or with the scenario's own; without a folder yet."""
     file = resolve(scenario, overrides, seed=seed, rounds=rounds, own=own)
     resolved = build(file, str(scenario))
-    if policy is not None and not isinstance(policy, str):
-        raise PolicyError(f"policy: must be NAME[:key=value,...], got a {type(policy).__name__}")
     if policy is None:
         refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
     if training:
@@ -117,15 +115,6 @@ def planned_run(
         problem = "needs training, which a simulation does not do"
         raise PolicyError(f"policy {shown(str(spec))}: {problem}. Choose another policy")
     return PlannedRun(file, resolved.model_copy(update={"policy": file.policy}), spec, scheduler)
-
-
-def names_from(policies: Sequence[str]) -> Sequence[str]:
-    """The names of policies; one string instead of a list of strings is refused."""
-    if isinstance(policies, str):
-        raise PolicyError(f"policies: must be a list of names, got a string. Write ['{policies}']")
-    if not isinstance(policies, Sequence):
-        raise PolicyError(f"policies: must be a list of names, got {shown(policies)}")
-    return policies
 
 
 def with_folders(
@@ -139,6 +128,10 @@ def with_folders(
     base = Path("runs") if out is None else out
     folders = [out] if out is not None and len(runs) == 1 and not nested else [base / name for name in names]
     for index, folder in enumerate(folders):
+        if len(folder.name) > _LONGEST_FOLDER:
+            problem = f"its settings make a folder name of {len(folder.name)} characters, at most {_LONGEST_FOLDER} are"
+            advice = "Name a folder with --out" if len(runs) == 1 and not nested else "Run it by itself with --out"
+            raise PolicyError(f"policy {shown(str(runs[index].policy))}: {problem} possible. {advice}")
         if folder in folders[:index]:
             raise PolicyError(f"policy {shown(str(runs[index].policy))}: is given twice. Leave one out")
         if not resume:

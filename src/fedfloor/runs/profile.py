@@ -1,6 +1,6 @@
 """What a network costs, layer by layer and cut by cut: `fedfloor profile`."""
 
-__all__ = ["Profile", "inferred_layers", "layers_toml", "profile"]
+__all__ = ["Profile", "inferred_layers", "layers_toml", "named_model", "profile"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import JsonValue
 
 from fedfloor.costs.compute import SplitCosts, split_costs
-from fedfloor.costs.layers import LayerCosts, layer_costs
+from fedfloor.costs.layers import COST_MODELS, LayerCosts, layer_costs
 from fedfloor.costs.plant import Workload, network_workload
-from fedfloor.errors import MissingExtraError, ScenarioError
+from fedfloor.errors import MissingExtraError, ModelError, ScenarioError, advice_for, named, shown
 from fedfloor.scenario import LayerSpec, parameter_count, parse_model
 from fedfloor.scenario.catalogue import NETWORKS
 from fedfloor.scenario.model import Costs, Model
@@ -84,19 +84,27 @@ class Profile:
 
 def profile(name: str, shape: str | None, *, batch: int, costs: str, overrides: Sequence[str] = ()) -> Profile:
     """Costs of a built-in network or of `package.module:callable` for samples of the given shape."""
-    if shape is not None:
-        sizes = [_size(part, shape) for part in shape.split(",")]
-    elif ":" in name:
-        raise ScenarioError(f"profile {name}: --input is missing. Give the shape of one sample, as in --input 3,32,32")
-    else:
-        sizes = list(NETWORKS[name].input) if name in NETWORKS else [1]
-    model = parse_model({"name": name, "input": sizes}, overrides)
-    layers = inferred_layers(model, Costs(), f"profile {name}")
+    if costs not in COST_MODELS:
+        raise ModelError(f"costs: unknown cost model, got {shown(costs)}. {advice_for(costs, COST_MODELS)}")
+    model = named_model(name, shape, overrides)
+    layers = inferred_layers(model, Costs(), f"profile {named(name)}")
     per_layer = layer_costs(layers, costs)
     workload = network_workload(layers, per_layer, local_iterations=1, min_cut=0)
     every_cut = np.arange(len(layers) + 1)
     split = split_costs(workload, every_cut, np.full(every_cut.size, float(batch)))
     return Profile(model.name, costs, batch, layers, per_layer, workload, split)
+
+
+def named_model(name: str, shape: str | None, overrides: Sequence[str] = ()) -> Model:
+    """A built-in network or `package.module:callable`, for samples of the given shape, as a scenario describes it."""
+    if shape is not None:
+        sizes = [_size(part, shape) for part in shape.split(",")]
+    elif ":" in name:
+        problem = "--input is missing. Give the shape of one sample, as in --input 3,32,32"
+        raise ScenarioError(f"profile {named(name)}: {problem}")
+    else:
+        sizes = list(NETWORKS[name].input) if name in NETWORKS else [1]
+    return parse_model({"name": name, "input": sizes}, overrides)
 
 
 def inferred_layers(model: Model, costs: Costs, label: str) -> tuple[LayerSpec, ...]:
@@ -135,6 +143,6 @@ def _keys(layer: LayerSpec) -> list[str]:
 def _size(part: str, shape: str) -> int:
     if not (part.isascii() and part.strip().isdigit() and 1 <= int(part[:9]) <= 10**6 and len(part) < 9):
         raise ScenarioError(
-            f"--input {shape}: must be whole numbers from 1 to 1,000,000 with commas between, got '{part}'"
+            f"--input {named(shape)}: must be whole numbers from 1 to 1,000,000 with commas between, got {shown(part)}"
         )
     return int(part)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from fedfloor.arguments import checked, refuse_other
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.outcome import Seconds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.rounds.summary import RunSummary, Tally
-from fedfloor.runs.driving import claimed_folder, driven_rounds
+from fedfloor.runs.driving import claimed_folder, drive
 from fedfloor.runs.folder import read_records
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import Scenario, resolved_toml
@@ -45,8 +46,10 @@ class Run:
         return f"Run({self.scenario.name}, {self.policy}, {self.summary.rounds} rounds, folder={self.folder})"
 
 
+@checked
 def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], None] = lambda _: None) -> Run:
     """Simulate a planned run, logging to its folder round by round; without a folder its rounds are kept."""
+    refuse_other("planned", planned, PlannedRun, "`plan_runs` returns them")
     scenario = planned.scenario
     plant = SimulatedPlant(scenario, simulated_rates(scenario))
     tally, solve_times, kept = Tally(), array("d"), list[RoundRecord]()
@@ -58,7 +61,7 @@ def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], N
     with claimed_folder(planned) as folder:
         if folder is not None:
             folder.begin(resolved_toml(planned.file))
-        for ended in driven_rounds(plant, planned, folder, tell=tell):
+        for ended in drive(plant, planned, folder, tell=tell):
             tally.add(ended.record)
             solve_times.append(ended.timing.solve_s)
             if folder is None:

@@ -20,8 +20,9 @@ from fedfloor.rounds.loop import Listener
 from fedfloor.rounds.plants.contract import numbers_from
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.rounds.summary import RunSummary, summarise
 from fedfloor.runs.bounds import run_bounds
-from fedfloor.runs.driving import claimed_folder, drive, earlier_rounds
+from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.folder import BOUNDS, HOLDING, RunFolder, write_json
 from fedfloor.runs.options import RunOptions
 from fedfloor.runs.planned import PlannedRun
@@ -54,6 +55,16 @@ class TrainedRun:
     def __repr__(self) -> str:
         rounds = f"{len(self.records)} rounds, accuracy {self.accuracy:.4f}"
         return f"TrainedRun({self.scenario.name}, {self.records[-1].policy}, {rounds}, folder={self.folder})"
+
+    @property
+    def summary(self) -> RunSummary:
+        """The run in a few numbers."""
+        return summarise(self.records)
+
+    @property
+    def solve_times(self) -> list[float]:
+        """Wall-clock time [s] of every decision of this process."""
+        return [timing.solve_s for timing in self.timings]
 
     @property
     def accuracy(self) -> float:
@@ -104,7 +115,7 @@ def _train_on(
         if folder is not None:
             folder.begin(scenario_toml, done)
             write_json(folder.path / HOLDING, holding.table())
-        driven = drive(
+        rounds = drive(
             plant,
             planned,
             folder,
@@ -114,6 +125,7 @@ def _train_on(
             listeners=[loggers],
             tell=tell,
         )
+        driven = Driven.of(rounds, earlier)
         confusion, loss = plant.evaluate()
         bounds = run_bounds(scenario, planned.scheduler, driven.records, plant.convergence())
         if folder is not None:
@@ -182,6 +194,7 @@ def job_of(scenario: Scenario, device: str) -> Job:
         batch=batch,
         redraw=training.redraw_batch,
         apart=training.halves == "apart",
+        boundary=scenario.precision.boundary,
         device=device,
     )
 

@@ -3,29 +3,41 @@
 __all__ = ["build", "expand", "resolved_toml", "stream"]
 
 import itertools
+import math
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import tomli_w
 from pydantic.fields import FieldInfo
 
-from fedfloor.errors import ScenarioError, advice_for, shown
-from fedfloor.scenario.file import BatteryFile, DeviceGroup, FloorGroup, GatewayGroup, Hardware, ScenarioFile
-from fedfloor.scenario.findings import short_path
+from fedfloor.errors import ScenarioError, advice_for, named, shown
+from fedfloor.scenario.file import (
+    LONGEST_NAME,
+    BatteryFile,
+    DeviceGroup,
+    FloorGroup,
+    GatewayGroup,
+    Hardware,
+    Link,
+    ScenarioFile,
+)
 from fedfloor.scenario.members import Kind, members, validated
 from fedfloor.scenario.numbers import Number, Range, draw
-from fedfloor.scenario.resolved import Battery, Device, Floor, Gateway, Radio, Scenario
+from fedfloor.scenario.resolved import Battery, Device, DeviceLink, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
 from fedfloor.units import split_suffix, to_si
 
 #: keys of a gateway that have one value per channel
 _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
-#: keys of a device that its hardware class can provide
-_HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key != "source")
+#: sections that count as absent while all their keys have their defaults
+_OPTIONAL = ("precision",)
+#: numbers of a device that its hardware class can provide
+_HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key not in ("link", "profile", "source"))
 
 
 def stream(seed: int, path: str) -> np.random.Generator:
@@ -41,8 +53,8 @@ def expand(file: ScenarioFile, label: str) -> ScenarioFile:
         for index, group in enumerate(file.floors)
         for floor in _floors(file, group, _names(group, numbers), f"floors[{index}]", label)
     )
-    _refuse_duplicates("floor", [floor.name for floor in floors], label)
-    _refuse_duplicates("device", [device.name for floor in floors for device in floor.devices], label)
+    _check_names("floor", [floor.name for floor in floors], label)
+    _check_names("device", [device.name for floor in floors for device in floor.devices], label)
     _check_floors(file, floors, label)
     for key in ("rates", "simulated_rates"):
         rates = getattr(file.participation, key)
@@ -62,13 +74,13 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
         if low > high * file.baseline.frequency_share:
             limit = f"baseline.frequency_share x max_frequency_ghz = {high * file.baseline.frequency_share:g}"
             problem = f"must be <= {limit}, got {low:g}"
-            path = short_path(f"{floor.name}.gateway.min_frequency_ghz")
+            path = named(f"{floor.name}.gateway.min_frequency_ghz")
             raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise one of those two.")
         classes = floor.classes_per_device
         if isinstance(classes, int | float) and classes > file.model.classes:
             limit = f"model.classes = {file.model.classes}"
             problem = f"must be <= {limit}, got {classes}"
-            path = short_path(f"{floor.name}.classes_per_device")
+            path = named(f"{floor.name}.classes_per_device")
             raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise model.classes.")
 
 
@@ -91,6 +103,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         costs=file.costs,
         training=file.training,
         data=file.data,
+        precision=file.precision,
         radio=Radio.model_validate(_si(file.radio)),
         floors=tuple(_si_floors(file.floors)),
         battery=Battery.model_validate(_si(_battery(file, file.floors, label))),
@@ -102,8 +115,12 @@ def build(file: ScenarioFile, label: str) -> Scenario:
 
 
 def resolved_toml(file: ScenarioFile) -> str:
-    """TOML text of an expanded scenario; reading it gives the same plant to the last bit."""
-    return tomli_w.dumps(_without_none(file.model_dump(mode="python")))
+    """TOML text of an expanded scenario; reading it gives the same plant to the last bit.
+
+    Sections that older versions do not know are left out while they have no effect.
+    """
+    idle = {key for key in _OPTIONAL if getattr(file, key) == ScenarioFile.model_fields[key].default}
+    return tomli_w.dumps(_without_none(file.model_dump(mode="python", exclude=idle)))
 
 
 def _names(group: FloorGroup | DeviceGroup, numbers: Counter[str], prefix: str = "") -> list[str]:
@@ -121,6 +138,9 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
     classes = _column(group, "classes_per_device", count, seed, path, label)
     gateway: dict[str, list[Any]] = {}
     for key in GatewayGroup.model_fields:
+        if key == "profile":
+            gateway[key] = [_profile_path(group.gateway.profile, label)] * count
+            continue
         per_floor = channels if key in _PER_CHANNEL else 1
         values = _column(group.gateway, key, count * per_floor, seed, f"{path}.gateway", label)
         gateway[key] = [
@@ -143,9 +163,26 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
         "count": [None] * count,
         "classes_per_device": classes,
         "gateway": members(GatewayGroup, gateway),
-        "devices": [tuple(own) for own in devices],
+        "link": [None if _is_free(link) else link for link in _links(group.link, count, seed, f"{path}.link", label)],
     }
+    columns["devices"] = [
+        tuple(own) if medium is not None else _without_free_links(own)
+        for own, medium in zip(devices, columns["link"], strict=True)
+    ]
     return members(FloorGroup, columns)
+
+
+def _without_free_links(devices: Sequence[DeviceGroup]) -> tuple[DeviceGroup, ...]:
+    """The devices of a floor without a medium: there, a link that costs nothing is as good as none."""
+    return tuple(
+        device.model_copy(update={"link": None}) if device.link is not None and _is_free(device.link) else device
+        for device in devices
+    )
+
+
+def _is_free(link: Link | None) -> bool:
+    """Whether a link with plain numbers takes no time and no energy."""
+    return link is None or _si_link(link) == DeviceLink()
 
 
 def _battery(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> BatteryFile:
@@ -171,19 +208,24 @@ def _devices(
     columns = {key: _column(complete_group, key, per_floor * len(names), file.seed, path, label) for key in keys}
     columns["name"] = list(itertools.chain.from_iterable(names))
     columns["count"] = columns["hardware"] = [None] * len(columns["name"])
+    columns["profile"] = [_profile_path(complete_group.profile, label)] * len(columns["name"])
+    columns["link"] = _links(complete_group.link, len(columns["name"]), file.seed, f"{path}.link", label)
     devices = members(DeviceGroup, columns)
     return [devices[begin : begin + per_floor] for begin in range(0, len(devices), per_floor)]
 
 
 def _with_hardware(classes: Mapping[str, Hardware], group: DeviceGroup, path: str, label: str) -> DeviceGroup:
     """The group, with the keys that it leaves out taken from its hardware class."""
-    values: dict[str, Number] = {}
+    values: dict[str, Number | Link | str | None] = {}
     if group.hardware is not None:
         if group.hardware not in classes:
             advice = advice_for(group.hardware, classes) if classes else "Add a table [hardware.<class>]."
             problem = f"unknown hardware class, got {shown(group.hardware)}"
             raise ScenarioError(f"{label}: {path}.hardware: {problem}. {advice}")
-        values = {key: getattr(classes[group.hardware], key) for key in _HARDWARE_KEYS}
+        values = {key: getattr(classes[group.hardware], key) for key in (*_HARDWARE_KEYS, "link", "profile")}
+    for key in ("link", "profile"):
+        if getattr(group, key) is not None:
+            values[key] = getattr(group, key)
     for key in _HARDWARE_KEYS:
         if getattr(group, key) is not None:
             values[key] = getattr(group, key)
@@ -192,13 +234,26 @@ def _with_hardware(classes: Mapping[str, Hardware], group: DeviceGroup, path: st
     return group.model_copy(update=values)
 
 
+def _profile_path(path: str | None, label: str) -> str | None:
+    """Absolute path of a hardware profile, so that the resolved scenario finds it from any folder."""
+    return None if path is None else str((Path(label).parent / path).absolute())
+
+
+def _links(link: Link | None, count: int, seed: int, path: str, label: str) -> list[Link | None]:
+    """Links with plain numbers, one per member of the group; None for every member if none is given."""
+    if link is None:
+        return [None] * count
+    return [*members(Link, {key: _column(link, key, count, seed, path, label) for key in Link.model_fields})]
+
+
 def _column(section: Section, key: str, count: int, seed: int, path: str, label: str) -> list[Any]:
     """Plain values of one key, one per member of the group; None for every member if the key is not given."""
     number: Number | None = getattr(section, key)
     if number is None:
         return [None] * count
     if isinstance(number, tuple) and len(number) != count:
-        problem = f"has {len(number)} values for {count} entries. Give {count} values, or a single number for all"
+        advice = "Give one number" if count == 1 else f"Give {count} values, or a single number for all"
+        problem = f"has {len(number)} values for {count} {'entry' if count == 1 else 'entries'}. {advice}"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}.")
     allowed = _range(type(section).model_fields[key])
     values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))
@@ -215,18 +270,23 @@ def _range(field: FieldInfo) -> Range:
     return next(entry for entry in metadata if isinstance(entry, Range))
 
 
-def _refuse_duplicates(what: str, names: list[str], label: str) -> None:
+def _check_names(what: str, names: list[str], label: str) -> None:
+    """Refuse a name that is given twice, or that has become too long with its number and its floor."""
     earlier_names: set[str] = set()
     for name in names:
         if name in earlier_names:
             raise ScenarioError(f"{label}: floors: duplicate {what} name, got {shown(name)} twice. Rename one of them.")
+        if len(name) > LONGEST_NAME:
+            problem = f"{what} name must have at most {LONGEST_NAME} characters with its number and its floor"
+            raise ScenarioError(f"{label}: floors: {problem}, got {len(name)}: {shown(name)}. Shorten it.")
         earlier_names.add(name)
 
 
 def _si_floors(floors: Sequence[FloorGroup]) -> list[Floor]:
     """Expanded floors in SI units."""
     gateways = _si_members(Gateway, [floor.gateway for floor in floors])
-    devices = iter(_si_members(Device, [device for floor in floors for device in floor.devices]))
+    links = {"link": [link for floor in floors for link in _si_links(floor)]}
+    devices = iter(_si_members(Device, [device for floor in floors for device in floor.devices], links))
     columns: dict[str, Sequence[Any]] = {
         "name": [floor.name for floor in floors],
         "classes_per_device": [floor.classes_per_device for floor in floors],
@@ -236,11 +296,36 @@ def _si_floors(floors: Sequence[FloorGroup]) -> list[Floor]:
     return members(Floor, validated(Floor, columns))
 
 
-def _si_members(kind: type[Kind], sections: Sequence[Section]) -> list[Kind]:
-    """Sections of the same type as models of a kind in SI units, key by key because they can be many."""
+def _si_links(floor: FloorGroup) -> list[DeviceLink | None]:
+    """Links of a floor's devices in SI units: their own ones, or equal shares of the floor's medium."""
+    sharing = sum(device.link is None for device in floor.devices)
+    share = None if floor.link is None else _si_link(floor.link, sharing)
+    return [
+        share if device.link is None else None if _is_free(device.link) else _si_link(device.link)
+        for device in floor.devices
+    ]
+
+
+def _si_link(link: Link, sharing: int = 1) -> DeviceLink:
+    """One of so many equal links in SI units that share the rate of a medium."""
+    values = {key: value for key, value in _si(link).items() if isinstance(value, float)}
+    for key in ("rate_up", "rate_down"):
+        values[key] = values.get(key, math.inf) / max(sharing, 1)
+    return DeviceLink(**values)
+
+
+def _si_members(
+    kind: type[Kind], sections: Sequence[Section], others: Mapping[str, Sequence[object]] = MappingProxyType({})
+) -> list[Kind]:
+    """Sections of the same type as models of a kind in SI units, key by key because they can be many.
+
+    Columns of `others` are in SI units already.
+    """
     keys = {_si_name(key): key for key in type(sections[0]).model_fields}
     columns = {
-        name: _si_values(keys[name], [getattr(section, keys[name]) for section in sections])
+        name: others[name]
+        if name in others
+        else _si_values(keys[name], [getattr(entry, keys[name]) for entry in sections])
         for name in kind.model_fields
     }
     return members(kind, validated(kind, columns))

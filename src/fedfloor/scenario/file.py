@@ -1,6 +1,7 @@
 """Every table of a scenario file, in the reader's units; `expand.py` turns them into a plant in SI units."""
 
 __all__ = [
+    "LONGEST_NAME",
     "Baseline",
     "BatteryFile",
     "Data",
@@ -8,14 +9,17 @@ __all__ = [
     "FloorGroup",
     "GatewayGroup",
     "Hardware",
+    "Link",
     "Participation",
     "Policy",
+    "Precision",
     "RadioFile",
     "ScenarioFile",
     "Traces",
     "Training",
 ]
 
+import math
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
@@ -26,11 +30,17 @@ from fedfloor.scenario.model import MODEL_SETTINGS, Costs, Model
 from fedfloor.scenario.numbers import Number, Range
 from fedfloor.scenario.section import Flag, Int0, Int1, Level, PositiveReal, Section, finding
 
-Name = Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+LONGEST_NAME = 250  #: characters of a floor or device, its number and its floor included
+_LETTERS = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+Label = Annotated[str, Field(min_length=1, max_length=100, pattern=_LETTERS)]  #: becomes a part of folder names
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=_LETTERS)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Positive = Annotated[Number, Range(above=0)]
 NonNegative = Annotated[Number, Range(at_least=0)]
+Rate = Annotated[Number, Range(above=0, at_most=math.inf)]
 Count = Annotated[Number, Range(at_least=1, at_most=1e9, whole=True)]
+ProfilePath = Annotated[str, Field(min_length=1)]
 
 
 class Training(Section):
@@ -85,6 +95,26 @@ class Data(Section):
         return name
 
 
+class Precision(Section):
+    """Bits per number of what is sent; 32 everywhere is the same as leaving the section out."""
+
+    upload: Literal[32, 16, 8] = 32
+    """update of the model that a gateway sends to the base station; below 32 it is rounded, and the error kept"""
+    download: Literal[32, 16] = 32
+    """weights that the base station sends to the gateways"""
+    boundary: Literal[32, 16, 8] = 32
+    """activations that a device sends to its gateway, and their gradients on the way back"""
+
+    @field_validator("upload", "download", "boundary", mode="before")
+    @classmethod
+    def _bits_are_known(cls, bits: object, info: ValidationInfo) -> object:
+        known = get_args(cls.model_fields[str(info.field_name)].annotation)
+        if type(bits) is not int or bits not in known:
+            choice = f"{', '.join(map(str, known[:-1]))} or {known[-1]}"
+            raise finding(f"must be {choice} bits, got {shown(bits)}. Set one of them, or leave it out for 32")
+        return bits
+
+
 class RadioFile(Section):
     """Channels between the gateways and the base station."""
 
@@ -106,6 +136,23 @@ class RadioFile(Section):
     """nu"""
 
 
+class Link(Section):
+    """Link between a device and its gateway; without one, what they exchange takes no time and no energy."""
+
+    rate_up_mbps: Rate | None = None
+    """from the device to the gateway; without it, or with `inf`, a transfer takes no time"""
+    rate_down_mbps: Rate | None = None
+    """from the gateway to the device"""
+    device_up_nj_per_bit: NonNegative = 0.0
+    """energy that the device spends on what it sends"""
+    device_down_nj_per_bit: NonNegative = 0.0
+    """energy that the device spends on what it receives"""
+    gateway_up_nj_per_bit: NonNegative = 0.0
+    """energy that the gateway spends on what the device sends"""
+    gateway_down_nj_per_bit: NonNegative = 0.0
+    """energy that the gateway spends on what it sends"""
+
+
 class Hardware(Section):
     """A class of devices, to be named by `hardware` in a device group."""
 
@@ -119,6 +166,10 @@ class Hardware(Section):
     """G_n"""
     max_energy_j: NonNegative
     """E_n^max, most energy that arrives in a round"""
+    link: Link | None = None
+    """link of each device of the class to its gateway"""
+    profile: ProfilePath | None = None
+    """hardware profile with measured costs; its path is relative to the scenario"""
     source: str = ""
     """where the values come from"""
 
@@ -146,6 +197,10 @@ class DeviceGroup(Section):
     """G_n"""
     max_energy_j: NonNegative | None = None
     """E_n^max, most energy that arrives in a round"""
+    profile: ProfilePath | None = None
+    """hardware profile with measured costs, in place of the hardware class's"""
+    link: Link | None = None
+    """link of each device to its gateway, in place of the hardware class's or the floor's"""
 
 
 class GatewayGroup(Section):
@@ -171,6 +226,8 @@ class GatewayGroup(Section):
     """deviation of the half-normal interference; a list or distribution has a value for every floor and channel"""
     downlink_interference_w: NonNegative = 0.0
     """the same at the receiver of the gateway"""
+    profile: ProfilePath | None = None
+    """hardware profile with measured costs; its path is relative to the scenario"""
 
 
 class FloorGroup(Section):
@@ -184,6 +241,8 @@ class FloorGroup(Section):
     """q_m, how many classes each device of the floor holds; all if not given"""
     gateway: GatewayGroup
     """the floor's gateway"""
+    link: Link | None = None
+    """medium that the devices without a link of their own share: each gets the rate divided by their number"""
     devices: Annotated[tuple[DeviceGroup, ...], Field(min_length=1)]
     """the floor's devices"""
 
@@ -241,6 +300,14 @@ class Policy(Section):
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """settings of the policy, as in {v = 1000.0}"""
 
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _numbers_can_be_written(cls, settings: object) -> object:
+        for key, value in settings.items() if isinstance(settings, dict) else ():
+            if isinstance(value, int) and abs(value) >= 10**100:
+                raise finding(f"must be a number below 10^100, got {shown(value)}", below=str(key))
+        return settings
+
 
 class Traces(Section):
     """Recorded CSV files in place of random draws; paths are relative to the scenario."""
@@ -262,7 +329,7 @@ class Traces(Section):
 class ScenarioFile(Section):
     """A scenario: plant, network, training and policy."""
 
-    name: Name
+    name: Label
     """label in reports and folder names"""
     seed: Int0 = 0
     """seed of every random draw"""
@@ -274,6 +341,7 @@ class ScenarioFile(Section):
     costs: Costs = Costs()
     training: Training = Training()
     data: Data = Data()
+    precision: Precision = Precision()
     radio: RadioFile
     hardware: dict[str, Hardware] = Field(default_factory=dict)
     floors: Annotated[tuple[FloorGroup, ...], Field(min_length=1)]

@@ -1,15 +1,13 @@
 """Validation errors in one line: the path, what is required, what was found and what to do."""
 
-__all__ = ["one_line", "short_path"]
+__all__ = ["one_line"]
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 
 from pydantic import ValidationError
 
-from fedfloor.errors import shown
-
-_LONGEST_PATH = 200  #: characters
+from fedfloor.errors import named, shown
 
 
 def one_line(error: ValidationError, label: str) -> str:
@@ -26,14 +24,9 @@ def one_line(error: ValidationError, label: str) -> str:
     else:
         problem = _in_words(first["type"], first["msg"], first.get("ctx", {}), first["input"])
     more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
-    place = f"{label}: {short_path(path)}: " if path else f"{label}: "
+    place = f"{label}: {named(path)}: " if path else f"{label}: "
     problem = problem.rstrip(".")
     return f"{place}{problem}{'' if problem.endswith('?') else '.'}{more}"
-
-
-def short_path(path: str) -> str:
-    """The path as it is, unless a key in it is too long for a message or cannot be printed."""
-    return path if len(path) <= _LONGEST_PATH and path.isprintable() else shown(path, _LONGEST_PATH)
 
 
 def _in_words(kind: str, message: str, context: Mapping[str, object], value: object) -> str:
@@ -63,6 +56,8 @@ def _in_words(kind: str, message: str, context: Mapping[str, object], value: obj
     if kind in limits:
         name, sign = limits[kind]
         return f"must be {sign} {context[name]:g}{got}"
+    if kind == "string_too_long":
+        return f"must have at most {context['max_length']} characters{got}. Shorten it"
     if kind == "finite_number":
         return f"must be finite{got}"
     return f"{message[0].lower()}{message[1:]}{got}"

@@ -57,6 +57,8 @@ class Attachment:
     backward_flop: int  #: per output number of the layer
     kept_bytes: int  #: [byte] per output number, kept for the backward pass beside the layer's own output
     parameters_per_channel: int = 0  #: trained parameters per output channel
+    statistics_per_channel: int = 0  #: numbers per output channel that the forward pass keeps up to date
+    counters: int = 0  #: whole numbers that the forward pass keeps up to date
     flattens: bool = False  #: the layer above takes the output as one vector
 
 
@@ -230,6 +232,8 @@ ATTACHMENTS: Mapping[str, Attachment] = MappingProxyType(
             backward_flop=11,  # the two sums and the error back
             kept_bytes=BYTES_PER_NUMBER,
             parameters_per_channel=2,
+            statistics_per_channel=2,  # running mean and variance
+            counters=1,  # batches seen
         ),
         "dropout": Attachment(forward_flop=1, backward_flop=1, kept_bytes=BYTES_PER_NUMBER + _MASK),
         "flatten": Attachment(forward_flop=0, backward_flop=0, kept_bytes=0, flattens=True),
@@ -308,6 +312,18 @@ class LayerSpec(Section):
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(attachment.parameters_per_channel for attachment in self.attachments)
         return self.weights + per_channel * self.output[self.row.channel_axis]
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Sizes of the tensors of real numbers that describe the layer: parameters, and statistics of a batch norm."""
+        per_channel = self.row.biases_per_channel if self.bias else 0
+        per_channel += sum(entry.parameters_per_channel + entry.statistics_per_channel for entry in self.attachments)
+        return (*filter(None, [self.weights]), *([self.output[self.row.channel_axis]] * per_channel))
+
+    @property
+    def counters(self) -> int:
+        """Whole numbers that describe the layer beside its tensors."""
+        return sum(attachment.counters for attachment in self.attachments)
 
 
 def parameter_count(layers: Sequence[LayerSpec]) -> int:

@@ -4,7 +4,7 @@ __all__ = ["Choice", "Normal", "Number", "Range", "Uniform", "draw"]
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from fedfloor.scenario.section import finding
 
 #: how often at most a normal draw outside the allowed range is repeated
 _REDRAWS = 10_000
+_LARGEST = 1e30  #: unless a key says otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Range:
 
     above: float = -math.inf
     at_least: float = -math.inf
-    at_most: float = 1e30
+    at_most: float = _LARGEST  #: inf: an infinite value is allowed
     whole: bool = False
 
     def parse(self, raw: object) -> Number:
@@ -89,7 +90,7 @@ class Range:
             value = float(raw)
         except OverflowError:
             value = math.inf
-        if not math.isfinite(value):
+        if not math.isfinite(value) and value != self.at_most:
             raise finding(f"must be finite, got {shown(raw)}")
         if self.whole and value != round(value):
             raise finding(f"must be a whole number, got {shown(raw)}")
@@ -110,7 +111,7 @@ class Range:
         """The range in words."""
         parts = [f"> {self.above:g}"] if self.above > -math.inf else []
         parts += [f">= {self.at_least:g}"] if self.at_least > -math.inf else []
-        parts += [f"<= {self.at_most:g}"] if self.at_most < 1e30 or not parts else []
+        parts += [f"<= {self.at_most:g}"] if self.at_most < _LARGEST or not parts else []
         return " and ".join(parts) or "finite"
 
     def _distribution(self, raw: dict[str, object]) -> Distribution:
@@ -120,7 +121,8 @@ class Range:
         key, values = next(iter(raw.items()))
         if not isinstance(values, list | tuple):
             raise finding(f"{key} takes a list, got {shown(values)}")
-        return _DISTRIBUTIONS[key](self, list(values))
+        finite = replace(self, at_most=min(self.at_most, _LARGEST))
+        return _DISTRIBUTIONS[key](finite, list(values))
 
     def _uniform(self, values: list[object]) -> Uniform:
         if len(values) != 2:
@@ -153,7 +155,8 @@ class Range:
             plain["exclusiveMinimum"] = self.above
         if self.at_least > -math.inf:
             plain["minimum"] = self.at_least
-        plain["maximum"] = self.at_most
+        if self.at_most < math.inf:
+            plain["maximum"] = self.at_most
         pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
         several = {"type": "array", "items": plain, "minItems": 1}
         tables = [

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from pydantic import ValidationError
 
-from fedfloor.errors import ScenarioError, advice_for
+from fedfloor.errors import ScenarioError, advice_for, named
 from fedfloor.scenario.file import ScenarioFile
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec
@@ -62,12 +62,14 @@ def parse_model(table: TomlTable, overrides: Sequence[str]) -> Model:
     scenario: TomlTable = {"model": table}
     for override in overrides:
         if not override.startswith("model."):
-            raise ScenarioError(f"--set {override}: only model.* keys have an effect here, as in --set model.width=0.5")
+            raise ScenarioError(
+                f"--set {named(override)}: only model.* keys have an effect here, as in --set model.width=0.5"
+            )
         _apply(override, scenario)
     try:
         return Model.model_validate(scenario["model"])
     except ValidationError as error:
-        raise ScenarioError(one_line(error, f"model {table['name']}")) from None
+        raise ScenarioError(one_line(error, f"model {named(table['name'])}")) from None
 
 
 def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
@@ -90,16 +92,18 @@ def _table(label: str) -> TomlTable:
     else:
         try:
             if not label or path.is_dir():
-                raise ScenarioError(f"{label or 'scenario'}: is a directory, not a file. Name the TOML file inside it")
+                raise ScenarioError(
+                    f"{named(label) or 'scenario'}: is a directory, not a file. Name the TOML file inside it"
+                )
             if path.exists() and not path.is_file():
-                raise ScenarioError(f"{label}: is not a regular file. Name a TOML file")
+                raise ScenarioError(f"{named(label)}: is not a regular file. Name a TOML file")
             raw = path.read_bytes()
         except FileNotFoundError:
             hint = f"Give a TOML file or a preset. {advice_for(label, preset_names())}"
-            raise ScenarioError(f"{label}: no such file. {hint}") from None
+            raise ScenarioError(f"{named(label)}: no such file. {hint}") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise ScenarioError(f"{label[:200]}: cannot be read: {reason}. Check its name and permissions") from None
+            raise ScenarioError(f"{named(label)}: cannot be read: {reason}. Check its name and permissions") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -116,7 +120,7 @@ def _table(label: str) -> TomlTable:
 
 def _apply(override: str, table: TomlTable) -> None:
     """Set one value in the table: `training.local_iterations=3`, `floors.0.gateway.memory_gb=2`."""
-    label = f"--set {override}"
+    label = f"--set {named(override)}"
     path, equals, text = override.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
@@ -130,7 +134,7 @@ def _apply(override: str, table: TomlTable) -> None:
     value = parsed["value"]
     place: object = table
     for depth, key in enumerate(keys):
-        at = ".".join(keys[: depth + 1])
+        at = named(".".join(keys[: depth + 1]))
         last = depth == len(keys) - 1
         if isinstance(place, list):
             if not (key.isascii() and key.isdigit() and len(key) < 9) or int(key) >= len(place):
@@ -145,7 +149,7 @@ def _apply(override: str, table: TomlTable) -> None:
             else:
                 place = place.setdefault(key, {})
         else:
-            raise ScenarioError(f"{label}: {at}: the value above it is not a table. Leave out '.{key}'")
+            raise ScenarioError(f"{label}: {at}: the value above it is not a table. Leave out '.{named(key)}'")
     _forget_layers(path.strip(), table)
 
 

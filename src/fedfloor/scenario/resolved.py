@@ -1,18 +1,34 @@
 """The plant in SI units: what every formula, solver and simulation starts from."""
 
-__all__ = ["Battery", "Device", "Floor", "Gateway", "Radio", "Scenario"]
+__all__ = ["Battery", "Device", "DeviceLink", "Floor", "Gateway", "Radio", "Scenario"]
 
+import math
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_serializer
 
-from fedfloor.scenario.file import Baseline, Data, Participation, Policy, Training
+from fedfloor.scenario.file import Baseline, Data, Participation, Policy, Precision, Training
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.model import Costs, Model
 
 
 class _Si(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class DeviceLink(_Si):
+    """Link between a device and its gateway; the default takes no time and no energy."""
+
+    rate_up: PositiveFloat = math.inf  #: [bit/s] from the device to the gateway
+    rate_down: PositiveFloat = math.inf  #: [bit/s] from the gateway to the device
+    device_up: NonNegativeFloat = 0.0  #: [J/bit] spent by the device on what it sends
+    device_down: NonNegativeFloat = 0.0  #: [J/bit] spent by the device on what it receives
+    gateway_up: NonNegativeFloat = 0.0  #: [J/bit] spent by the gateway on what the device sends
+    gateway_down: NonNegativeFloat = 0.0  #: [J/bit] spent by the gateway on what it sends
+
+    @field_serializer("rate_up", "rate_down", when_used="json")
+    def _endless_is_null(self, rate: float) -> float | None:
+        return rate if math.isfinite(rate) else None
 
 
 class Device(_Si):
@@ -26,6 +42,8 @@ class Device(_Si):
     switched_capacitance: PositiveFloat  #: [W/Hz^3] v_n^D
     memory_bytes: PositiveFloat  #: [byte]   G_n^{D,max}, C7
     max_energy: NonNegativeFloat  #: [J]      E_n^{D,max}, C9
+    link: DeviceLink | None = None  #: to the gateway; None if it costs nothing
+    profile: Path | None = None  #: file with measured costs; None: they follow from FLOPs
 
     def batch(self, fraction: float) -> int:
         """Number of samples in one batch: D~_n = max(1, round(alpha D_n))."""
@@ -45,6 +63,7 @@ class Gateway(_Si):
     max_power: PositiveFloat  #: [W]      P_m^max, C4
     uplink_interference: tuple[NonNegativeFloat, ...]  #: (J,) [W] deviation of i^u_{m,j}
     downlink_interference: tuple[NonNegativeFloat, ...]  #: (J,) [W] deviation of i^d_{m,j}
+    profile: Path | None = None  #: file with measured costs; None: they follow from FLOPs
 
 
 class Floor(_Si):
@@ -88,6 +107,7 @@ class Scenario(_Si):
     costs: Costs
     training: Training
     data: Data
+    precision: Precision  #: [bit] per number that is sent
     radio: Radio
     floors: tuple[Floor, ...] = Field(min_length=1)
     battery: Battery

@@ -22,14 +22,20 @@ Level = Annotated[float, Strict(), Field(ge=-500, le=500)]  #: in dB or dBm
 class Section(BaseModel):
     """A table of a scenario file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        defer_build=True,  # many a command needs few of the sections
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _keys_are_known(cls, data: object) -> object:
         for key, value in data.items() if isinstance(data, dict) else ():
             if key not in cls.model_fields:
-                raise finding(_about_key(key, value, cls), below=key)
+                name = key if isinstance(key, str) else shown(key)
+                raise finding(_about_key(name, value, cls), below=name)
         return data
 
 

@@ -4,38 +4,29 @@ __all__ = [
     "Snapshot",
     "SnapshotDevice",
     "SnapshotGateway",
+    "SnapshotHalves",
     "SnapshotLayer",
+    "SnapshotLink",
     "SnapshotRadio",
+    "SnapshotTraffic",
     "is_snapshot",
     "parse_snapshot",
     "read_snapshot",
-    "snapshot_of",
-    "state_of",
 ]
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Self
 
-import numpy as np
 from pydantic import AfterValidator, Field, JsonValue, Strict, ValidationError, field_validator, model_validator
 
-from fedfloor.arrays import Floats
-from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload
 from fedfloor.errors import SnapshotError, shown
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.section import Int0, Int1, PositiveReal, Section, finding
-from fedfloor.scheduling.state import RoundState
-from fedfloor.theory.participation import uniform_rates
-from fedfloor.weather.draws import Weather
 
 Amount = Annotated[float, Strict(), Field(ge=0, le=1e30), AfterValidator(abs)]  # -0.0 is 0.0
 Amounts = Annotated[tuple[Amount, ...], Field(min_length=1)]
-
-#: stands for infinity, which JSON cannot express
-_UNLIMITED = 1e30
 
 
 class SnapshotRadio(Section):
@@ -54,6 +45,40 @@ class SnapshotLayer(Section):
     flops_per_sample: Amount  #: forward and backward
     fixed_bytes: Amount
     bytes_per_sample: Amount
+    parameters: Amount | None = None  #: trained weights; needed if a device has a link
+    boundary_per_sample: Amount | None = None  #: numbers that cross a cut after this layer, likewise
+
+
+class SnapshotTraffic(Section):
+    """How devices and gateways talk; needed if a device has a link."""
+
+    input_per_sample: Amount  #: numbers of a sample
+    batches: Int1 = 1  #: per round
+    value_bits: Int1 = 32  #: of a number that crosses a cut >= 1
+    tensor_bits: Int0 = 0  #: of the scale of every tensor there
+    sample_bits: Int1 = 32  #: of a number of a sample
+    batch_bits: Int0 = 0  #: of the scale of every batch of samples
+    label_bits: Int0 = 8
+    weight_bits_up: Int1 = 32
+    weight_bits_down: Int1 = 32
+
+
+class SnapshotLink(Section):
+    """Link between a device and its gateway."""
+
+    up_bps: PositiveReal | None = None  #: null: takes no time
+    down_bps: PositiveReal | None = None
+    joule_per_bit_up: Amount = 0.0  #: spent by the device on what it sends
+    joule_per_bit_down: Amount = 0.0  #: spent by the device on what it receives
+    gateway_joule_per_bit_up: Amount = 0.0  #: spent by the gateway on what the device sends
+    gateway_joule_per_bit_down: Amount = 0.0  #: spent by the gateway on what it sends
+
+
+class SnapshotHalves(Section):
+    """Measured values of a device's half and of its gateway's, one for every cut."""
+
+    device: Amounts
+    gateway: Amounts
 
 
 class SnapshotDevice(Section):
@@ -66,6 +91,9 @@ class SnapshotDevice(Section):
     frequency_hz: PositiveReal
     memory_bytes: Amount
     energy_j: Amount
+    link: SnapshotLink | None = None
+    cycles: SnapshotHalves | None = None  #: measured, of one round
+    bytes: SnapshotHalves | None = None  #: measured
 
 
 class SnapshotGateway(Section):
@@ -109,11 +137,14 @@ class Snapshot(Section):
     tradeoff_v: Amount
     local_iterations: Int1
     model_bits: PositiveReal
+    upload_bits: PositiveReal | None = None  #: None: model_bits
+    download_bits: PositiveReal | None = None  #: None: model_bits
     min_cut: Int0 = 0
     round: Int0 = 0
     seed: Int0 = 0
     baseline: Baseline | None = None
     radio: SnapshotRadio
+    traffic: SnapshotTraffic | None = None
     layers: Annotated[tuple[SnapshotLayer, ...], Field(min_length=1)]
     gateways: Annotated[tuple[SnapshotGateway, ...], Field(min_length=1)]
 
@@ -144,6 +175,40 @@ class Snapshot(Section):
                 if (kind, name) in names:
                     raise finding(f"duplicate name, got {shown(name)} twice. Rename one of them", below=path)
                 names.add((kind, name))
+        return self
+
+    @model_validator(mode="after")
+    def _links_are_described(self) -> Self:
+        linked = [
+            f"gateways[{m}].devices[{n}].link"
+            for m, gateway in enumerate(self.gateways)
+            for n, device in enumerate(gateway.devices)
+            if device.link is not None
+        ]
+        if linked and self.traffic is None:
+            raise finding(f"is missing, but {linked[0]} needs it. Say how many numbers a sample has", below="traffic")
+        for i, layer in enumerate(self.layers if linked else ()):
+            for key in ("parameters", "boundary_per_sample"):
+                if getattr(layer, key) is None:
+                    raise finding(f"is missing, but {linked[0]} needs it", below=f"layers[{i}].{key}")
+        return self
+
+    @model_validator(mode="after")
+    def _measurements_are_complete(self) -> Self:
+        cuts, measured = len(self.layers) + 1, self.gateways[0].devices[0].cycles is not None
+        for m, gateway in enumerate(self.gateways):
+            for n, device in enumerate(gateway.devices):
+                for key in ("cycles", "bytes"):
+                    halves, place = getattr(device, key), f"gateways[{m}].devices[{n}].{key}"
+                    if (halves is not None) != measured:
+                        raise finding(
+                            "must be given for all devices, with both cycles and bytes, or for none", below=place
+                        )
+                    for side in SnapshotHalves.model_fields if halves is not None else ():
+                        length = len(getattr(halves, side))
+                        if length != cuts:
+                            problem = f"must have {cuts} values, one for every cut from 0, got {length}"
+                            raise finding(problem, below=f"{place}.{side}")
         return self
 
 
@@ -192,135 +257,3 @@ def parse_snapshot(raw: object, label: str) -> Snapshot:
         raise SnapshotError(
             one_line(error, label).replace("`fedfloor schema` describes", "docs/plan.md describes")
         ) from None
-
-
-def state_of(snapshot: Snapshot) -> RoundState:
-    """State of the round that a snapshot describes."""
-    gateways = snapshot.gateways
-    devices = [device for gateway in gateways for device in gateway.devices]
-
-    def gateway(key: str) -> Floats:
-        return np.array([getattr(entry, key) for entry in gateways], dtype=float)
-
-    def device(key: str) -> Floats:
-        return np.array([getattr(entry, key) for entry in devices], dtype=float)
-
-    def layer(key: str) -> Floats:
-        return np.array([getattr(entry, key) for entry in snapshot.layers], dtype=float)
-
-    uniform = float(uniform_rates(len(gateways), len(gateways[0].uplink_gain))[0])
-    return RoundState(
-        index=snapshot.round,
-        seed=snapshot.seed,
-        plant=PlantArrays(
-            workload=Workload.from_layers(
-                layer("flops_per_sample"),
-                layer("fixed_bytes"),
-                layer("bytes_per_sample"),
-                local_iterations=snapshot.local_iterations,
-                model_bits=snapshot.model_bits,
-                min_cut=snapshot.min_cut,
-            ),
-            band=Band(
-                snapshot.radio.uplink_bandwidth_hz,
-                snapshot.radio.downlink_bandwidth_hz,
-                snapshot.radio.noise_w_per_hz,
-                snapshot.radio.base_station_power_w,
-            ),
-            gateways=Gateways(
-                names=tuple(entry.name for entry in gateways),
-                flops_per_cycle=gateway("flops_per_cycle"),
-                switched_capacitance=gateway("switched_capacitance"),
-                min_frequency=gateway("min_frequency_hz"),
-                max_frequency=gateway("max_frequency_hz"),
-                memory_bytes=gateway("memory_bytes"),
-                max_power=gateway("max_power_w"),
-            ),
-            devices=Devices(
-                names=tuple(entry.name for entry in devices),
-                floor=np.repeat(np.arange(len(gateways)), [len(entry.devices) for entry in gateways]),
-                batch=device("batch"),
-                flops_per_cycle=device("flops_per_cycle"),
-                switched_capacitance=device("switched_capacitance"),
-                frequency=device("frequency_hz"),
-                memory_bytes=device("memory_bytes"),
-            ),
-        ),
-        weather=Weather(
-            uplink_gain=gateway("uplink_gain"),
-            downlink_gain=gateway("downlink_gain"),
-            uplink_interference=gateway("uplink_interference_w"),
-            downlink_interference=gateway("downlink_interference_w"),
-            gateway_energy=gateway("energy_j"),
-            device_energy=device("energy_j"),
-        ),
-        queue=gateway("queue"),
-        target_rate=np.array([uniform if entry.target_rate is None else entry.target_rate for entry in gateways]),
-        last_loss=np.array([np.nan if entry.last_loss is None else entry.last_loss for entry in gateways]),
-        baseline=snapshot.baseline or Baseline(cut=snapshot.min_cut, frequency_share=1.0),
-    )
-
-
-def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, object]:
-    """Write a round as plain data that `parse_snapshot` accepts; infinite budgets become very large numbers."""
-    plant, weather, work = state.plant, state.weather, state.plant.workload
-    sums = (work.flop_below, work.fixed_bytes_below, work.sample_bytes_below)
-    flop, fixed, sample = (np.diff(column) for column in sums)
-    return {
-        "tradeoff_v": tradeoff_v,
-        "local_iterations": work.local_iterations,
-        "model_bits": work.model_bits,
-        "min_cut": work.min_cut,
-        "round": state.index,
-        "seed": state.seed,
-        "baseline": state.baseline.model_dump(),
-        "radio": {
-            "uplink_bandwidth_hz": plant.band.uplink_bandwidth,
-            "downlink_bandwidth_hz": plant.band.downlink_bandwidth,
-            "noise_w_per_hz": plant.band.noise_density,
-            "base_station_power_w": plant.band.base_station_power,
-        },
-        "layers": [
-            {
-                "name": f"layer{i + 1}",
-                "flops_per_sample": flop[i],
-                "fixed_bytes": fixed[i],
-                "bytes_per_sample": sample[i],
-            }
-            for i in range(work.layers)
-        ],
-        "gateways": [
-            {
-                "name": name,
-                "flops_per_cycle": plant.gateways.flops_per_cycle[m],
-                "switched_capacitance": plant.gateways.switched_capacitance[m],
-                "min_frequency_hz": plant.gateways.min_frequency[m],
-                "max_frequency_hz": plant.gateways.max_frequency[m],
-                "memory_bytes": min(plant.gateways.memory_bytes[m], _UNLIMITED),
-                "energy_j": min(weather.gateway_energy[m], _UNLIMITED),
-                "max_power_w": plant.gateways.max_power[m],
-                "queue": state.queue[m],
-                "last_loss": None if math.isnan(state.last_loss[m]) else state.last_loss[m],
-                "target_rate": state.target_rate[m],
-                "uplink_gain": weather.uplink_gain[m].tolist(),
-                "downlink_gain": weather.downlink_gain[m].tolist(),
-                "uplink_interference_w": weather.uplink_interference[m].tolist(),
-                "downlink_interference_w": weather.downlink_interference[m].tolist(),
-                "devices": [_device(state, int(n)) for n in np.flatnonzero(plant.devices.floor == m)],
-            }
-            for m, name in enumerate(plant.gateways.names)
-        ],
-    }
-
-
-def _device(state: RoundState, n: int) -> dict[str, object]:
-    devices = state.plant.devices
-    return {
-        "name": devices.names[n],
-        "batch": int(devices.batch[n]),
-        "flops_per_cycle": devices.flops_per_cycle[n],
-        "switched_capacitance": devices.switched_capacitance[n],
-        "frequency_hz": devices.frequency[n],
-        "memory_bytes": min(devices.memory_bytes[n], _UNLIMITED),
-        "energy_j": min(state.weather.device_energy[n], _UNLIMITED),
-    }

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.plant import PlantArrays, read_only
+from fedfloor.arrays import Bools, Floats, Ints, read_only
+from fedfloor.costs.plant import PlantArrays
 from fedfloor.scenario.file import Baseline
 from fedfloor.weather.draws import Weather
 

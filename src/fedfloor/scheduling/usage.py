@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, floor_maximum, floor_sum, split_costs, training_time
+from fedfloor.costs.compute import computing_energy, exceeds, floor_maximum, floor_sum, split_of, training_time
 from fedfloor.costs.radio import transmit_time, upload_energy
 from fedfloor.scheduling.state import IDLE, Allocation, RoundState
 
@@ -35,11 +35,12 @@ class LinkTimes:
 class TrainingUsage:
     """Time, energy and memory that training needs."""
 
-    time: Floats  #: (M,) [s] Eq. (1)
-    gateway_energy: Floats  #: (M,) [J] Eq. (3)
+    time: Floats  #: (M,) [s] Eq. (1), and the slowest device's link
+    gateway_energy: Floats  #: (M,) [J] Eq. (3), and the links of its devices
     gateway_bytes: Floats  #: (M,) [byte] Eq. (5)
-    device_energy: Floats  #: (N,) [J] Eq. (2)
+    device_energy: Floats  #: (N,) [J] Eq. (2), and its link
     device_bytes: Floats  #: (N,) [byte] Eq. (4)
+    link_time: Floats | None  #: (N,) [s] sending and receiving of every device; None if links cost nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +54,7 @@ class FloorUsage:
     gateway_bytes: Floats  #: (M,) [byte] Eq. (5)
     device_energy: Floats  #: (N,) [J] Eq. (2)
     device_bytes: Floats  #: (N,) [byte] Eq. (4)
+    link_time: Floats | None  #: (N,) [s] on the links of devices, part of training; None if links cost nothing
     short_of_energy: Bools  #: (M,) C9 or C10 is violated
     short_of_memory: Bools  #: (M,) C7 or C8 is violated
 
@@ -66,7 +68,7 @@ def download_times(state: RoundState) -> Floats:
     """Download time on every link, (M, J) [s], Eq. (6)."""
     band, weather = state.plant.band, state.weather
     return transmit_time(
-        state.plant.workload.model_bits,
+        state.plant.workload.download_bits,
         band.base_station_power,
         weather.downlink_gain,
         weather.downlink_interference,
@@ -81,7 +83,7 @@ def link_times(state: RoundState, power: Floats) -> LinkTimes:
     return LinkTimes(
         download=download_times(state),
         upload=transmit_time(
-            state.plant.workload.model_bits,
+            state.plant.workload.upload_bits,
             power[:, None],
             weather.uplink_gain,
             weather.uplink_interference,
@@ -94,19 +96,26 @@ def link_times(state: RoundState, power: Floats) -> LinkTimes:
 def training_usage(state: RoundState, cut: Ints, frequency: Floats) -> TrainingUsage:
     """Time, energy and memory of training with cuts (N,) and gateway frequencies (N,) [Hz]."""
     gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
-    floor, split = devices.floor, split_costs(state.plant.workload, cut, devices.batch)
+    floor, split = devices.floor, split_of(state.plant, cut)
+    links = None if state.plant.link_costs is None else state.plant.link_costs.at(cut)
     phi, capacitance = gateways.flops_per_cycle[floor], gateways.switched_capacitance[floor]
     times = training_time(
         split.bottom_flop, split.top_flop, devices.flops_per_cycle * devices.frequency, phi * frequency
     )
+    gateway_energy = computing_energy(split.top_flop, frequency, capacitance, phi)
+    device_energy = computing_energy(
+        split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
+    )
+    if links is not None:
+        times, gateway_energy = times + links.time, gateway_energy + links.gateway_energy
+        device_energy = device_energy + links.device_energy
     return TrainingUsage(
         time=floor_maximum(times, floor, floors),
-        gateway_energy=floor_sum(computing_energy(split.top_flop, frequency, capacitance, phi), floor, floors),
+        gateway_energy=floor_sum(gateway_energy, floor, floors),
         gateway_bytes=floor_sum(split.top_bytes, floor, floors),
-        device_energy=computing_energy(
-            split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
-        ),
+        device_energy=device_energy,
         device_bytes=split.bottom_bytes,
+        link_time=None if links is None else links.time,
     )
 
 
@@ -134,6 +143,7 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation) -> FloorU
         gateway_bytes=gateway_bytes,
         device_energy=device_energy,
         device_bytes=device_bytes,
+        link_time=None if training.link_time is None else np.where(busy, training.link_time, 0.0),
         short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(lacks_energy, state),
         short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(lacks_memory, state),
     )

@@ -1,10 +1,19 @@
 """Computations of one process: local training of devices, evaluation and gradients."""
 
-__all__ = ["Estimate", "Job", "Work", "has_device", "is_short_of_memory", "network_of", "undisturbed"]
+__all__ = [
+    "Estimate",
+    "Job",
+    "Work",
+    "has_device",
+    "is_short_of_memory",
+    "memory_format_of",
+    "network_of",
+    "undisturbed",
+]
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,8 +28,10 @@ from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
+from fedfloor.training.network.description import cut_points
 from fedfloor.training.network.models import build_model
-from fedfloor.training.network.split import halves, joined_step, sgd_step, split_step
+from fedfloor.training.network.quantised import boundary_stream, quantised
+from fedfloor.training.network.split import as_it_is, halves, joined_step, sgd_step, split_step
 from fedfloor.training.network.weights import Layout, initial_weights
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
@@ -39,6 +50,7 @@ class Job:
     batch: Ints  #: (N,) D~_n
     redraw: bool  #: draw a new batch in every iteration
     apart: bool  #: train the halves separately, as real machines do
+    boundary: int = 32  #: [bit] per number that crosses the cut
     device: str = "cpu"  #: torch device
 
 
@@ -92,6 +104,12 @@ def network_of(model: Model, seed: int) -> nn.Sequential:
     return network
 
 
+def memory_format_of(network: nn.Module) -> torch.memory_format:
+    """Order of the numbers in memory: channels last if the network convolves, which is faster then."""
+    convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
+    return torch.channels_last if convolves else torch.contiguous_format
+
+
 class Work:
     """A network, samples, and the computations on them."""
 
@@ -100,12 +118,11 @@ class Work:
         self.job, self.samples = job, samples
         self._device = torch.device(job.device)
         network = network_of(job.model, job.seed).to(self._device)
-        self._convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
-        if self._convolves:
-            network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.network = network
+        self._format = memory_format_of(network)
+        self.network = network.to(memory_format=self._format)  # type: ignore[call-overload]
         self.layout = Layout(network)
         self._parameters = list(network.parameters())
+        self._depth = len(cut_points(network)) - 1
         shape = (1, -1, *([1] * (samples.images.ndim - 2))) if samples.images.ndim > 1 else (1,)
         self._mean = torch.tensor(samples.mean, dtype=torch.float32, device=self._device).view(shape)
         self._scale = torch.tensor(1.0 / samples.deviation, dtype=torch.float32, device=self._device).view(shape)
@@ -113,7 +130,8 @@ class Work:
     @property
     def stacks(self) -> int:
         """Number of devices that train at once: several if the network is small and dense."""
-        small = self.layout.size <= _STACKED_PARAMETERS and not self.job.apart
+        whole = not self.job.apart and self.job.boundary == 32
+        small = self.layout.size <= _STACKED_PARAMETERS and whole
         return AT_ONCE if small and is_dense(self.network) else 1
 
     def first_weights(self) -> Vector:
@@ -137,18 +155,37 @@ class Work:
         self.layout.load(weights)
         self.network.train()
         torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
-        bottom, top = halves(self.network, cut) if job.apart else (None, None)
+        rounds_samples = job.boundary < 32 and cut == 0 and self.samples.images.dtype != np.uint8
+        rounds_boundary = job.boundary < 32 and 0 < cut < self._depth
+        bottom, top = halves(self.network, cut) if job.apart or rounds_boundary else (None, None)
+        send: Callable[[Tensor], Tensor] = as_it_is
         total = 0.0
         for iteration in range(job.iterations):
+            if rounds_samples or rounds_boundary:
+                send = self._rounding(index, n, iteration)
             if iteration == 0 or job.redraw:
                 x, y = self._batch(index, n, iteration)
+                x = send(x) if rounds_samples else x
             if bottom is not None and top is not None:
-                loss = split_step(bottom, top, x, y)
+                loss = split_step(bottom, top, x, y, send if rounds_boundary else as_it_is)
             else:
                 loss = joined_step(self.network, x, y)
             sgd_step(self._parameters, job.learning_rate)
             total += float(loss)
         return total / job.iterations
+
+    def _rounding(self, index: int, n: int, iteration: int) -> Callable[[Tensor], Tensor]:
+        """What happens to tensors that are sent across the cut of a device in an iteration, one after the other."""
+        rng = boundary_stream(self.job.seed, index, n, iteration)
+
+        def rounded(tensor: Tensor) -> Tensor:
+            try:
+                values = quantised(tensor.cpu().numpy(), self.job.boundary, rng).values
+            except OverflowError:
+                return torch.full_like(tensor, math.nan)  # the loss or the weights show it
+            return torch.from_numpy(values).to(self._device)
+
+        return rounded
 
     def _batch(self, index: int, n: int, iteration: int) -> tuple[Tensor, Tensor]:
         numbers = batch_of(self.samples.of_device(n), int(self.job.batch[n]), self.job.seed, index, n, iteration)
@@ -157,8 +194,7 @@ class Work:
     def _tensors(self, images: npt.NDArray[np.generic], labels: Ints, numbers: Ints | slice) -> tuple[Tensor, Tensor]:
         x = torch.from_numpy(np.ascontiguousarray(images[numbers])).to(self._device, torch.float32)
         x = (x - self._mean).mul_(self._scale)
-        if self._convolves:
-            x = x.contiguous(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=self._format)
         return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
 
     def _train_stacked(self, index: int, devices: Ints, weights: Vector, out: Vector) -> Floats:

@@ -12,8 +12,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from fedfloor.arrays import Floats
-from fedfloor.costs.plant import column, read_only
+from fedfloor.arrays import Floats, read_only
+from fedfloor.costs.plant import column
 from fedfloor.costs.radio import path_gain
 from fedfloor.errors import TraceError
 from fedfloor.scenario.resolved import Scenario

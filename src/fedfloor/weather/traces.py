@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import TraceError, shown
+from fedfloor.errors import TraceError, named, shown
 from fedfloor.scenario.resolved import Scenario
 
 #: kind of trace -> its columns after `round`; the last one holds the value
@@ -42,7 +42,7 @@ class _Record:
 
     def error(self, problem: str, *, line: int | None = None) -> TraceError:
         where = f"line {line}" if line is not None else f"traces.{self.kind}"
-        return TraceError(f"{self.path}: {where}: {problem}")
+        return TraceError(f"{named(self.path)}: {where}: {problem}")
 
 
 def read_trace(kind: str, path: Path, scenario: Scenario) -> Floats:
@@ -106,7 +106,7 @@ def _place(row: list[str], line: int, rounds: list[Floats], record: _Record) -> 
     if index == len(rounds):
         rounds.append(np.full([len(positions) for positions in record.axes.values()], np.nan))
     if not math.isnan(rounds[index][tuple(cell)]):
-        raise record.error(f"{', '.join(row[:-1])} is given twice. Remove one", line=line)
+        raise record.error(f"{named(', '.join(row[:-1]))} is given twice. Remove one", line=line)
     rounds[index][tuple(cell)] = value
 
 
@@ -119,7 +119,7 @@ def _complete(rounds: list[Floats], record: _Record, count: int) -> Floats:
     gaps = np.argwhere(np.isnan(trace))
     if len(gaps):
         place = zip(record.axes.items(), gaps[0][1:], strict=True)
-        first = ", ".join(f"{key} {list(positions)[index]}" for (key, positions), index in place)
+        first = named(", ".join(f"{key} {list(positions)[index]}" for (key, positions), index in place))
         problem = f"missing values: {len(gaps)}, the first in round {gaps[0][0]} for {first}"
         raise record.error(f"{problem}. Every round needs {trace[0].size} values")
     return trace
@@ -127,4 +127,4 @@ def _complete(rounds: list[Floats], record: _Record, count: int) -> Floats:
 
 def _first_names(names: Iterable[str]) -> str:
     listing = list(names)
-    return ", ".join(listing[:5]) + (", ..." if len(listing) > 5 else "")
+    return named(", ".join(listing[:5])) + (", ..." if len(listing) > 5 else "")

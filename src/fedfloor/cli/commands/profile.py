@@ -2,46 +2,147 @@
 
 __all__ = ["profile"]
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedfloor.cli.options import CostModel, ProfileFormat, app
+from fedfloor.cli.options import CostModel, OwnOption, ProfileFormat, QuietOption, app
+from fedfloor.errors import ProfileError, shown
 
 
 @app.command()
 def profile(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="vgg11, cnn, mlp, or package.module:callable.")],
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="vgg11, cnn, mlp, or package.module:callable.")
+    ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="More hardware profiles, after --compare FILE.")
+    ] = None,
     shape: Annotated[
         str | None,
         typer.Option("--input", metavar="C,H,W", help="Shape of one sample. Default: what the built-in model expects."),
     ] = None,
     batch: Annotated[
-        int, typer.Option("--batch", min=1, max=10**9, help="Samples in a batch, for the totals per cut.")
-    ] = 50,
-    costs: Annotated[CostModel, typer.Option("--costs", help="Cost model for FLOPs and bytes.")] = CostModel.EXACT,
+        str | None,
+        typer.Option(
+            "--batch",
+            metavar="N[,N...]",
+            help="Samples in a batch. Default: 50; with --costs measured 10,50 or batches of the scenario.",
+        ),
+    ] = None,
+    costs: Annotated[
+        CostModel, typer.Option("--costs", help="Count FLOPs and bytes, or measure times and bytes on this machine.")
+    ] = CostModel.EXACT,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="SCENARIO", help="With --costs measured: its model, in place of MODEL."),
+    ] = None,
+    frequency_ghz: Annotated[
+        float | None,
+        typer.Option(
+            "--frequency-ghz", min=1e-6, max=1e3, help="With --costs measured: clock of the processor, if not read."
+        ),
+    ] = None,
+    power_w: Annotated[
+        str | None,
+        typer.Option(
+            "--power-w",
+            metavar="WATTS|FILE|rapl",
+            help="With --costs measured: power under load, a file with a reading per line, or RAPL counters.",
+        ),
+    ] = None,
+    compare: Annotated[
+        list[Path] | None,
+        typer.Option("--compare", metavar="FILE...", help="Show shares of layers by both cost models and by profiles."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Hardware profile of --costs measured, or PNG of --compare."),
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option(
             "--set", metavar="MODEL.KEY=VALUE", help="Override one model setting, as in model.width=0.5; repeatable."
         ),
     ] = None,
+    own: OwnOption = False,
+    quiet: QuietOption = False,
     form: Annotated[
         ProfileFormat, typer.Option("--format", help="Table, JSON, or the TOML layer list of a scenario.")
     ] = ProfileFormat.TABLE,
 ) -> None:
     """Show FLOPs and bytes of every layer, and the totals for every cut. Needs the extra 'train'.
 
+    With --costs measured, time every layer on this machine and write a hardware profile.
+
     Example:  fedfloor profile vgg11 --batch 50 --costs paper --set model.head=4096-4096
+
+    Example:  fedfloor profile cnn --costs measured --batch 10,50 --out machine.json
     """
     from fedfloor import api
+    from fedfloor.cli.show.hardware import measuring, print_hardware, print_shares
     from fedfloor.cli.show.scenarios import print_profile
     from fedfloor.cli.show.terminal import print_json
 
-    network = api.profile(model, shape, batch=batch, costs=costs.value, overrides=overrides or ())
+    measured, batches = costs is CostModel.MEASURED, _batches(batch)
+    for option, value, fits, needed in (
+        ("--scenario", scenario, measured, "--costs measured"),
+        ("--frequency-ghz", frequency_ghz, measured, "--costs measured"),
+        ("--power-w", power_w, measured, "--costs measured"),
+        ("--out", out, measured or compare, "--costs measured or --compare"),
+        ("FILE", files, compare, "--compare"),
+    ):
+        if value and not fits:
+            given = str(value[0] if isinstance(value, list) else value)
+            raise ProfileError(f"{option}: has an effect only with {needed}, got {shown(given)}. Leave it out")
+    if measured and compare:
+        raise ProfileError("--compare: cannot be used with --costs measured. Measure first, then compare")
+    if measured and form is ProfileFormat.TOML:
+        raise ProfileError("--format: must be table or json with --costs measured, got 'toml'. Choose one of them")
+    if measured:
+        with measuring(scenario or model or "", quiet=quiet) as progress:
+            machine = api.measure(
+                model,
+                shape,
+                batches=batches,
+                scenario=scenario,
+                overrides=overrides or (),
+                own=own,
+                frequency=None if frequency_ghz is None else 1e9 * frequency_ghz,
+                power=power_w,
+                out=out,
+                on_plan=progress.on_plan,
+                on_step=progress.on_step,
+            )
+        if form is ProfileFormat.JSON:
+            print_json(machine.model_dump(mode="json", exclude_none=True))
+        else:
+            print_hardware(machine, out)
+        return
+    if model is None:
+        raise ProfileError("MODEL: is missing. Name one, as in `fedfloor profile cnn`")
+    if len(batches) > 1:
+        raise ProfileError(f"--batch: must be one number without --costs measured, got {shown(batch)}. Give one")
+    samples = batches[0] if batches else 50
+    if compare:
+        profiles = [*compare, *(files or ())]
+        shares = api.compare_profiles(model, profiles, shape, batch=samples, overrides=overrides or (), out=out)
+        print_json(shares.table()) if form is ProfileFormat.JSON else print_shares(shares, out)
+        return
+    network = api.profile(model, shape, batch=samples, costs=costs.value, overrides=overrides or ())
     if form is ProfileFormat.JSON:
         print_json(network.table())
     elif form is ProfileFormat.TOML:
         print(network.layers_toml)
     else:
         print_profile(network)
+
+
+def _batches(text: str | None) -> list[int]:
+    """Numbers of samples with commas between; empty if none are given."""
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not (part.isascii() and part.isdigit() and len(part) <= 10 and 1 <= int(part) <= 10**9):
+            raise ProfileError(f"--batch: must be whole numbers from 1 to 1,000,000,000, got {shown(text)}. Correct it")
+    return [int(part) for part in parts]

@@ -35,16 +35,18 @@ def print_plan(decided: PlanAnswer) -> None:
     for entry in served:
         if entry["failure"]:
             OUT.print(f"{entry['name']} will fail: {entry['failure']}", style="red")
+    links = any("link_s" in device for entry in served for device in entry["devices"])
     devices = table_of(
         "devices; a cut of 3 leaves the first 3 layers on the device",
-        *("floor", "device", "cut", "gateway clock", "energy of budget", "memory"),
+        *("floor", "device", "cut", *(["link"] if links else []), "gateway clock", "energy of budget", "memory"),
         left=2,
     )
     rows = [(entry["name"], device) for entry in served for device in entry["devices"]]
     for floor, device in rows[:40]:
         clock, memory = amount(device["gateway_frequency_hz"], "Hz"), amount(device["memory_bytes"], "B")
         energy = f"{device['energy_j']:.3g} of {device['energy_budget_j']:.3g} J"
-        devices.add_row(floor, device["name"], str(device["cut"]), clock, energy, memory)
+        link = [f"{device['link_s']:.3g} s"] if "link_s" in device else []
+        devices.add_row(floor, device["name"], str(device["cut"]), *link, clock, energy, memory)
     print_table(devices)
     if len(rows) > 40:
         OUT.print(f"and {len(rows) - 40} more devices")

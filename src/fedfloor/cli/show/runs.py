@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
-from fedfloor.rounds.summary import RunSummary, summarise
+from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.simulate import Run
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def print_simulation(runs: Sequence[Run]) -> None:
 
 def print_training(runs: "Sequence[TrainedRun]") -> None:
     """Policies side by side, the theorems, and at the end one sentence per run and where the logs are."""
-    summaries = [summarise(done.records) for done in runs]
+    summaries = [done.summary for done in runs]
     _print_summaries(runs, summaries, _learning_rows(runs))
     _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
@@ -97,8 +97,7 @@ def _span(values: Sequence[float], form: str) -> str:
 
 def _solve_time(run: "AnyRun") -> float | None:
     """Median time to decide [s], because the first round may compile; None without a round."""
-    times = run.solve_times if isinstance(run, Run) else [timing.solve_s for timing in run.timings]
-    return median(times) if times else None
+    return median(run.solve_times) if run.solve_times else None
 
 
 def _learning_rows(runs: "Sequence[TrainedRun]") -> dict[str, list[str]]:
@@ -163,7 +162,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
 
 def as_json(run: "AnyRun") -> dict[str, object]:
     """A run's summary with units in its keys."""
-    entry: dict[str, object] = asdict(run.summary if isinstance(run, Run) else summarise(run.records))
+    entry: dict[str, object] = asdict(run.summary)
     for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
         entry[f"{key}_{unit}"] = entry.pop(key)
     entry["time_per_round_s"] = _solve_time(run)

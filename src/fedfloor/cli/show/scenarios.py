@@ -2,16 +2,19 @@
 
 __all__ = ["check_as_json", "print_check", "print_listing", "print_profile"]
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.table import Table
 
 from fedfloor.api import ScenarioCheck
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
-from fedfloor.costs.headline import Headline
+from fedfloor.costs.headline import CostSource, Headline
 from fedfloor.runs.profile import Profile
 from fedfloor.scenario.catalogue import DATASETS
+from fedfloor.scenario.file import Precision
 from fedfloor.scenario.resolved import Scenario
 
 
@@ -43,13 +46,17 @@ def print_check(scenario: Scenario, headline: Headline) -> None:
     OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}", style="bold")
     model, training, need = scenario.model, scenario.training, headline.at_cut_1
     width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
+    plain = scenario.precision == Precision()
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="cyan")
     table.add_column()
     rows = {
         "model": f"{model.name}, width {model.width:g}{width}, {len(scenario.layers)} layers, cuts "
         f"{training.min_cut}..{len(scenario.layers)}",
-        "model size": f"{headline.parameters:,} parameters, {amount(headline.model_bits, 'bit')} on the air",
+        "model size": f"{headline.parameters:,} parameters, {amount(headline.model_bits, 'bit')} "
+        + ("on the air" if plain else "with 32 bits each"),
+        **({} if plain else {"on the air": _precision(scenario, headline)}),
+        **({"device links": _device_links(scenario)} if any(device.link for device in scenario.devices) else {}),
         "cost model": scenario.costs.model,
         "per sample": f"{amount(headline.flop_per_sample, 'FLOP')} forward and backward",
         "per round": f"{amount(headline.flop_per_round, 'FLOP')} if every floor took part, "
@@ -63,6 +70,8 @@ def print_check(scenario: Scenario, headline: Headline) -> None:
     }
     for key, text in rows.items():
         table.add_row(key, text)
+    for source in headline.cost_sources:
+        table.add_row("data sheets" if source.profile is None else "measured", _cost_source(source, scenario))
     OUT.print(table)
     _print_warnings(scenario, headline)
     _print_floors(scenario, own=headline.samples is None)
@@ -91,6 +100,27 @@ def _print_warnings(scenario: Scenario, headline: Headline, most: int = 10) -> N
         OUT.print(f"  and {len(notes) - most} more")
 
 
+def _cost_source(source: CostSource, scenario: Scenario) -> str:
+    counts = ((source.devices, "device"), (source.gateways, "gateway"))
+    who = " and ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
+    if source.profile is None:
+        return f"costs of {who}: FLOPs by '{scenario.costs.model}', speed from flops_per_cycle"
+    depth = len(scenario.layers)
+    rest = "" if source.layers == depth else ", the others by the speed of their kind"
+    memory = "measured" if source.memory else f"by '{scenario.costs.model}'"
+    return (
+        f"costs of {who}: {Path(source.profile).name} ({source.model} on {source.machine}), {source.layers} of {depth} "
+        f"layers measured{rest}, memory {memory}"
+    )
+
+
+def _precision(scenario: Scenario, headline: Headline) -> str:
+    bits = scenario.precision
+    upload = f"upload {amount(headline.upload_bits, 'bit')} with {bits.upload} bits per number"
+    download = f"download {amount(headline.download_bits, 'bit')} with {bits.download}"
+    return f"{upload}, {download}; activations and their gradients with {bits.boundary}"
+
+
 def _held(headline: Headline) -> str:
     if headline.samples is None:
         return "the samples of every device are known when the data is loaded; costs here use those of the scenario"
@@ -100,6 +130,22 @@ def _held(headline: Headline) -> str:
 def _span(ends: tuple[float, float], unit: str) -> str:
     low, high = (amount(value, unit) for value in ends)
     return low if low == high else f"{low} to {high}"
+
+
+def _device_links(scenario: Scenario) -> str:
+    """How many devices have a link that costs something, and its rates."""
+    links = [device.link for device in scenario.devices if device.link is not None]
+    up, down = _rate_span([link.rate_up for link in links]), _rate_span([link.rate_down for link in links])
+    return f"{len(links)} of {len(scenario.devices)} devices: {up} up, {down} down"
+
+
+def _rate_span(rates: Sequence[float]) -> str:
+    """Least and greatest finite rate; an infinite one takes no time."""
+    finite = [rate for rate in rates if math.isfinite(rate)]
+    if not finite:
+        return "no limit"
+    span = _span((min(finite), max(finite)), "bit/s")
+    return span if len(finite) == len(rates) else f"{span} or no limit"
 
 
 def _rates(scenario: Scenario) -> str:

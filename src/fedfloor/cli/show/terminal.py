@@ -27,7 +27,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedfloor.cli.show.characters import printable
+from fedfloor.characters import printable
 from fedfloor.runs.folder import finite
 
 

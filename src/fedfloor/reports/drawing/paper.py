@@ -118,7 +118,7 @@ def legend_above(figure: "Drawing", axes: "Axes") -> None:
     handles, labels = axes.get_legend_handles_labels()
     longest = max(map(len, labels))
     room = max(1, int(figure.get_figwidth() * 17 / (longest + 8)))  # about 17 letters an inch
-    columns = min(room, 4, len(labels))
+    columns = min(room, 5, len(labels))
     figure.set_figheight(figure.get_figheight() + _LINE * max(0, math.ceil(len(labels) / columns) - 3))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, columnspacing=1.2)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedfloor.characters import printable
 from fedfloor.reports.drawing.scales import spread
 
 Trace = dict[str, object]
@@ -47,16 +48,16 @@ BY_SCRIPT = Plot([], {}, height=200)
 
 
 def plain(value: object) -> object:
-    """A value as JSON can hold it: numbers with five digits, null for nan and inf."""
+    """A value as the page can hold it: five digits, null for nan and inf, no control characters."""
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
+        return {plain(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
-    if isinstance(value, float):
-        return _digits(value)
-    return value
+    if isinstance(value, str):
+        return printable(value)
+    return _digits(value) if isinstance(value, float) else value
 
 
 def harmless(name: str) -> str:

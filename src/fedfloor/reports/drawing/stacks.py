@@ -3,7 +3,7 @@
 __all__ = ["CAPTION", "MISSING", "Stacks", "draw_stacks", "plot_stacks"]
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ class Stacks:
     splits: Sequence[tuple[Look, Split]]
     quantity: str  #: that is split
     unit: str
-    colours: tuple[str, ...]  #: of the parts on the page
+    colours: Mapping[str, str]  #: of the parts on the page
 
 
 def draw_stacks(stacks: Stacks) -> "Drawing | None":
@@ -113,11 +113,11 @@ def _plot(stacks: Stacks, look: Look, split: Split, top: float) -> Plot:
             "x": np.arange(len(split.floors)),
             "y": values,
             "customdata": [[name, int(count)] for name, count in zip(names, split.selected, strict=True)],
-            "marker": {"color": colour},
+            "marker": {"color": stacks.colours[part]},
             "hovertemplate": f"%{{customdata[0]}}: %{{y:.3~g}} {stacks.unit}<br>mean of %{{customdata[1]}} rounds",
             "meta": {"s": look.index},
         }
-        for part, values, colour in zip(split.parts, split.values, stacks.colours, strict=True)
+        for part, values in zip(split.parts, split.values, strict=True)
     ]
     layout = {
         "barmode": "stack",

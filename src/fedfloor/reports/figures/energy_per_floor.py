@@ -12,7 +12,7 @@ from fedfloor.costs.radio import upload_energy
 from fedfloor.reports.arrays import RunArrays, SeriesArrays
 from fedfloor.reports.drawing.figure import Figure, Panel
 from fedfloor.reports.drawing.stacks import CAPTION, MISSING, Stacks, draw_stacks, plot_stacks
-from fedfloor.reports.measures.splits import Split, split_of
+from fedfloor.reports.measures.splits import Split, split_of, without
 from fedfloor.reports.palette import PART_COLOURS
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import WHERE
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 #: of a floor's energy
-SPENDERS = ("devices", "gateway computing", "gateway transmitting")
+SPENDERS = ("devices", "links", "gateway computing", "gateway transmitting")
+_COLOURS = dict(zip(SPENDERS, map(PART_COLOURS.__getitem__, ("device", "link", "gateway", "upload")), strict=True))
 
 
 def measure(series: SeriesArrays) -> Split:
@@ -30,19 +31,39 @@ def measure(series: SeriesArrays) -> Split:
 
 
 def _energies(run: RunArrays) -> Floats:
-    """Energy [J] of every floor by SPENDERS, (3, T, M); 0 where not selected."""
-    floors = run.plant.gateways.count
-    devices = np.stack([floor_sum(row, run.plant.devices.floor, floors) for row in np.nan_to_num(run.device_energy)])
-    gateway = np.nan_to_num(run.energy)
+    """Energy [J] of every floor by SPENDERS, (4, T, M); 0 where not selected."""
+    devices, gateway = _on_floors(run, np.nan_to_num(run.device_energy)), np.nan_to_num(run.energy)
     is_sent = np.isfinite(run.power) & np.isfinite(run.upload)
     transmitting = upload_energy(np.where(is_sent, run.power, 0.0), np.where(is_sent, run.upload, 0.0))
     transmitting = np.minimum(transmitting, gateway)
-    return np.stack([devices, np.asarray(gateway - transmitting), np.asarray(transmitting)])
+    computing = np.asarray(gateway - transmitting)
+    of_devices, of_gateway = _link_energies(run)
+    of_devices, of_gateway = np.minimum(of_devices, devices), np.minimum(of_gateway, computing)
+    return np.stack([devices - of_devices, of_devices + of_gateway, computing - of_gateway, np.asarray(transmitting)])
+
+
+def _link_energies(run: RunArrays) -> tuple[Floats, Floats]:
+    """Energy [J] of every floor's devices and of its gateway on the links between them, (T, M) each."""
+    if run.plant.link_costs is None:
+        return np.zeros(run.selected.shape), np.zeros(run.selected.shape)
+    links = run.plant.link_costs.at(np.nan_to_num(run.cut).astype(np.int64))
+    busy = ~np.isnan(run.cut)
+    return (
+        _on_floors(run, np.where(busy, links.device_energy, 0.0)),
+        _on_floors(run, np.where(busy, links.gateway_energy, 0.0)),
+    )
+
+
+def _on_floors(run: RunArrays, per_device: Floats) -> Floats:
+    """Sum over the devices of every floor, (T, N) -> (T, M)."""
+    return np.stack([floor_sum(row, run.plant.devices.floor, run.plant.gateways.count) for row in per_device])
 
 
 def _stacks(results: Results) -> Stacks:
-    colours = PART_COLOURS[1:]  # those of device, gateway and upload
-    return Stacks(results.measured(measure), quantity="energy", unit="J", colours=colours)
+    splits = results.measured(measure)
+    if not results.has_links:
+        splits = [(look, without(split, "links")) for look, split in splits]
+    return Stacks(splits, quantity="energy", unit="J", colours=_COLOURS)
 
 
 def draw(results: Results) -> "Drawing | None":

@@ -8,7 +8,7 @@ from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.drawing.figure import Figure, Panel
 from fedfloor.reports.drawing.stacks import CAPTION, MISSING, Stacks, draw_stacks, plot_stacks
 from fedfloor.reports.measures.phases import PHASES, phase_times
-from fedfloor.reports.measures.splits import Split, split_of
+from fedfloor.reports.measures.splits import Split, split_of, without
 from fedfloor.reports.palette import PART_COLOURS
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import WHERE
@@ -23,7 +23,10 @@ def measure(series: SeriesArrays) -> Split:
 
 
 def _stacks(results: Results) -> Stacks:
-    return Stacks(results.measured(measure), quantity="time", unit="s", colours=PART_COLOURS)
+    splits = results.measured(measure)
+    if not results.has_links:
+        splits = [(look, without(split, "link")) for look, split in splits]
+    return Stacks(splits, quantity="time", unit="s", colours=PART_COLOURS)
 
 
 def draw(results: Results) -> "Drawing | None":

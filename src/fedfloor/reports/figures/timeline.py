@@ -23,7 +23,7 @@ class Timeline:
     floors: Ints  #: (P,) indices
     channel: tuple[int | None, ...]  #: (P,)
     failure: tuple[str | None, ...]  #: (P,)
-    end: Floats  #: (4, P) [s] of each phase, since the start of the round
+    end: Floats  #: (5, P) [s] of each phase, since the start of the round
 
 
 def measure(run: RunArrays, index: int, phases: Floats) -> Timeline:

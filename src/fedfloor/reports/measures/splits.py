@@ -1,9 +1,9 @@
 """How a floor's round divides into parts, mean over the rounds in which the floor was selected."""
 
-__all__ = ["Split", "split_of"]
+__all__ = ["Split", "split_of", "without"]
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,3 +33,9 @@ def split_of(series: SeriesArrays, parts: tuple[str, ...], measure: Callable[[Ru
         selected[at] += run.selected.sum(axis=0)
     mean = np.divide(total, selected, out=np.full(total.shape, np.nan), where=selected > 0)
     return Split(floors, parts, mean, selected)
+
+
+def without(split: Split, part: str) -> Split:
+    """The split without one of its parts."""
+    kept = [index for index, name in enumerate(split.parts) if name != part]
+    return replace(split, parts=tuple(split.parts[index] for index in kept), values=split.values[kept])

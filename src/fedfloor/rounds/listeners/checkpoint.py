@@ -30,7 +30,7 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fedfloor.errors import RunLogError, shown
-from fedfloor.files import failed_write, make_private, write_whole
+from fedfloor.files import failed_write, make_private, read_if_there, write_whole
 from fedfloor.rounds.listeners.log import RoundLog
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.contract import Plant, PlantState
@@ -41,6 +41,7 @@ STATE = "state.json"
 
 _VERSION = 2
 _WITHOUT_CHECKSUMS = 1  #: a version that is still read
+_MEMORY = "memory/"  #: beginning of the names of tensors that are not the model's
 _HEADER = ("version", "round", "clock_s", "data", "run", "log_sha256", "weights", "weights_sha256", "sha256")
 
 
@@ -103,7 +104,8 @@ def save_checkpoint(run: Path, state: PlantState, *, clock: float, origin: Origi
     """Write a run's checkpoint and remove the one before it."""
     from fedfloor.training.network.stored import packed  # noqa: PLC0415  # safetensors is an extra
 
-    folder, name, weights = run / CHECKPOINT, _weights_name(state.index), packed(state.weights)
+    folder, name = run / CHECKPOINT, _weights_name(state.index)
+    weights = packed({**state.weights, **{f"{_MEMORY}{key}": tensor for key, tensor in state.memory.items()}})
     header: dict[str, JsonValue] = {
         "version": _VERSION,
         "round": state.index,
@@ -158,11 +160,9 @@ def load_checkpoint(run: Path) -> Checkpoint | None:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """The content of a file; None if there is no such file."""
+    """The content of a file of a checkpoint; None if there is no such file."""
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+        return read_if_there(path)
     except OSError as error:
         raise _damaged(path, error) from None
 
@@ -200,7 +200,9 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
         raise _damaged(path.parent / name, error) from None
     rest = {key: value for key, value in values.items() if key not in _HEADER}
     origin = Origin(data=str(texts["data"]), run=str(texts["run"]), log=str(texts["log_sha256"]))
-    return Checkpoint(PlantState(index, rest, tensors), seconds, origin, path.parent)
+    model = {key: tensor for key, tensor in tensors.items() if not key.startswith(_MEMORY)}
+    memory = {key.removeprefix(_MEMORY): tensor for key, tensor in tensors.items() if key not in model}
+    return Checkpoint(PlantState(index, rest, model, memory), seconds, origin, path.parent)
 
 
 def named_weights(state: bytes) -> tuple[int, str]:

@@ -1,6 +1,16 @@
 """The log of a run: one JSON line per round in `rounds.jsonl`, and its wall-clock times in `timings.jsonl`."""
 
-__all__ = ["ROUNDS", "TIMINGS", "RoundLog", "cut_log", "log_digest", "parsed_line", "read_log", "whole_lines"]
+__all__ = [
+    "ROUNDS",
+    "TIMINGS",
+    "RoundLog",
+    "cut_log",
+    "kept_times",
+    "log_digest",
+    "parsed_line",
+    "read_log",
+    "whole_lines",
+]
 
 import contextlib
 import hashlib
@@ -11,9 +21,9 @@ from pathlib import Path
 from typing import IO, Self
 
 from fedfloor.errors import RunLogError
-from fedfloor.files import failed_write
+from fedfloor.files import failed_write, read_if_there, write_whole
 from fedfloor.rounds.loop import FinishedRound
-from fedfloor.rounds.record import RoundRecord, json_line, parse_record
+from fedfloor.rounds.record import RoundRecord, json_line, parse_record, parse_timing
 
 ROUNDS = "rounds.jsonl"
 TIMINGS = "timings.jsonl"
@@ -67,18 +77,36 @@ class RoundLog:
 
 
 def cut_log(folder: Path, rounds: int) -> None:
-    """Keep the first rounds of a log and drop what was logged after them."""
-    kept: dict[Path, int] = {}  # -> [byte]
-    for path in (folder / ROUNDS, folder / TIMINGS):
-        sizes = [len(line) for line in whole_lines(path, rounds)] if path.exists() else []
-        if len(sizes) < rounds:
-            problem = f"has {len(sizes)} whole lines, but the checkpoint was taken after {rounds} rounds"
-            raise RunLogError(f"{path}: {problem}. Restore the file, or start a new run in another folder")
-        kept[path] = sum(sizes)
-    for path, size in kept.items():
-        if path.exists() and path.stat().st_size > size:
-            with path.open("r+b") as file:
-                file.truncate(size)
+    """Keep the first rounds of a log, with their times where these are not damaged, and drop what was logged later."""
+    path = folder / ROUNDS
+    sizes = [len(line) for line in whole_lines(path, rounds)] if path.exists() else []
+    if len(sizes) < rounds:
+        problem = f"has {len(sizes)} whole lines, but the checkpoint was taken after {rounds} rounds"
+        raise RunLogError(f"{path}: {problem}. Restore the file, or start a new run in another folder")
+    if path.exists() and path.stat().st_size > sum(sizes):
+        with path.open("r+b") as file:
+            file.truncate(sum(sizes))
+    times = kept_times(folder, rounds)
+    if read_if_there(folder / TIMINGS) not in (None, times):
+        write_whole(folder / TIMINGS, times)
+
+
+def kept_times(folder: Path, rounds: int) -> bytes:
+    """The lines of a folder's `timings.jsonl` that belong to the first rounds; damaged ones are left out.
+
+    Nothing relies on these times, so a file that is damaged or missing stops no run.
+    """
+    lines: list[bytes] = []
+    latest = -1
+    for line in whole_lines(folder / TIMINGS) if (folder / TIMINGS).exists() else ():
+        try:
+            index = parse_timing(line).round
+        except ValueError:
+            continue
+        if latest < index < rounds:
+            lines.append(line)
+            latest = index
+    return b"".join(lines)
 
 
 def log_digest(folder: Path, rounds: int) -> str:

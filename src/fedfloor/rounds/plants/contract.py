@@ -3,7 +3,7 @@
 __all__ = ["Plant", "PlantState", "numbers_from"]
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ class PlantState:
     index: int  #: number of the next round
     values: Mapping[str, JsonValue]  #: by key of the checkpoint's JSON file
     weights: Mapping[str, npt.NDArray[np.generic]]  #: tensors of the model by name; empty without one
+    memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  #: other tensors that the plant keeps
 
 
 class Plant(Protocol):

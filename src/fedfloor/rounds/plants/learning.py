@@ -25,11 +25,13 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates, uniform_rates
+from fedfloor.training.exchange import Exchange
 from fedfloor.training.network.weights import average
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
 
+_UPLOAD_ERROR = "upload_error"  #: name of the rounding errors in a checkpoint
 _TESTED_AT_ONCE = 500  #: test samples per task, whoever does it
 
 
@@ -51,6 +53,7 @@ class LearningPlant:
     )  #: squared norm of the mean gradient at the last estimate
     redraws_weather: bool = field(init=False, default=True)
     _simulated: SimulatedPlant = field(init=False)
+    _exchange: Exchange = field(init=False)
     _batch: Ints = field(init=False)  #: (N,) D~_n
     _floor: Ints = field(init=False)  #: (N,) floor of every device
     _estimate_time: float | None = field(init=False, default=None)  #: [s] wall clock of this round's estimate
@@ -64,6 +67,9 @@ class LearningPlant:
         uniform = uniform_rates(len(scenario.floors), scenario.radio.channels)
         self._simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
         self.weights = self.engine.work.first_weights()
+        self._exchange = Exchange(
+            scenario.precision, self.engine.work.layout, floors=len(scenario.floors), seed=scenario.seed
+        )
         self.last_loss = np.full(len(scenario.floors), np.nan)
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
@@ -91,14 +97,15 @@ class LearningPlant:
         observe_every = self.scenario.participation.observe_every
         observes = observe_every > 0 and self.index % observe_every == 0
         trains = np.ones_like(outcome.completed) if observes else outcome.completed
-        start, models, loss = self.weights, [], np.full(trains.size, np.nan)
+        start, received, loss = self.weights, [], np.full(trains.size, np.nan)
+        downloaded = self._downloaded()
         target = self._full_steps(start) if observes else None
         divergence = np.full(trains.size, np.nan)
         learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
         floors = zip(self.scenario.floors, trains, strict=True)
         self.tell(Event(training=tuple(floor.name for floor, busy in floors if busy)))
         devices = np.flatnonzero(trains[self._floor])
-        results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], start)
+        results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], downloaded)
         for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
             losses: list[tuple[float, float]] = []
             model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
@@ -107,9 +114,9 @@ class LearningPlant:
             if outcome.completed[m]:
                 points = math.fsum(weight for weight, _ in losses)
                 loss[m] = math.fsum(weight * value for weight, value in losses) / points
-                models.append((points, model))
-        if models:
-            self.weights = average(iter(models), start.size)
+                received.append((points, self._uploaded(model, downloaded, m)))
+        if received:
+            self.weights = self._exchange.combined(start, received)
             if not np.isfinite(self.weights).all():
                 raise self._diverged("the averaged weights are not finite")
         self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
@@ -148,7 +155,9 @@ class LearningPlant:
             "divergence_bound": None if self.bound is None else self.bound.tolist(),
             "figures": None if statistics is None else {key: part.tolist() for key, part in _parts(statistics)},
         }
-        return PlantState(self.index, values, self.engine.work.layout.named(self.weights))
+        error = self._exchange.error
+        memory = {} if error is None else {_UPLOAD_ERROR: error.copy()}
+        return PlantState(self.index, values, self.engine.work.layout.named(self.weights), memory)
 
     def restore(self, state: PlantState) -> None:
         """Continue from a snapshot."""
@@ -157,6 +166,7 @@ class LearningPlant:
             self.weights = self.engine.work.layout.vector(state.weights)
         except KeyError as error:
             raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
+        self._exchange.restore(state.memory.get(_UPLOAD_ERROR))
         self._simulated.restore(state)
         self.last_loss = numbers_from(values, "last_loss", floors, gaps=True)
         square, statistics = values.get("gradient_square"), values.get("figures")
@@ -218,6 +228,21 @@ class LearningPlant:
                 raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
             losses.append((float(self._batch[n]), loss))
             yield float(self._batch[n]), weights
+
+    def _downloaded(self) -> Vector:
+        """The weights with which floors start."""
+        try:
+            return self._exchange.downloaded(self.weights)
+        except OverflowError as error:
+            advice = "Start a new run with precision.download = 32; the last checkpoint is untouched"
+            raise FailedRunError(f"round {self.index}: {error}. {advice}") from None
+
+    def _uploaded(self, model: Vector, downloaded: Vector, m: int) -> Vector:
+        """What the base station receives of a floor."""
+        try:
+            return self._exchange.uploaded(model, downloaded, index=self.index, floor=m)
+        except OverflowError as error:
+            raise self._diverged(f"{self.scenario.floors[m].name}: its update {error}") from None
 
     def _diverged(self, problem: str) -> FailedRunError:
         advice = "Lower training.learning_rate; the last checkpoint is untouched"

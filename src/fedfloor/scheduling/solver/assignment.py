@@ -3,12 +3,13 @@
 Among the assignments that serve as many floors as possible, it minimises V max(delay) - sum(queue). Under a limit on
 the delay, the floors that can be served together form a transversal matroid. The greedy algorithm finds its heaviest
 basis, and all bases have the largest possible size. The weight grows with the limit, so bounds rule out whole intervals
-of limits.
+of limits; the interval with the lowest bound is halved first.
 """
 
 __all__ = ["Assignment", "assign", "assignment_of"]
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -80,44 +81,41 @@ def assign(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
     floors, channels = delay.shape
     order = np.lexsort((np.arange(floors), -queue))  # heaviest first, then the lower index
     channel, owner = np.empty(floors, np.int64), np.empty(channels, np.int64)
+    limits = np.unique(delay[np.isfinite(delay)])
+    if not limits.size:
+        return assignment_of(np.full(floors, IDLE), delay, queue, tradeoff)
 
-    def within(limit: float) -> tuple[int, float]:
-        served = _heaviest_basis(delay, limit, order, channel, owner)
+    def within(index: int) -> tuple[int, float]:
+        served = _heaviest_basis(delay, limits[index], order, channel, owner)
         return served, float(queue[channel != IDLE].sum())
 
-    limits: list[float] = np.unique(delay[np.isfinite(delay)]).tolist()
-    if not limits:
-        return assignment_of(np.full(floors, IDLE), delay, queue, tradeoff)
-    most, heaviest = within(limits[-1])
-    low, high = 0, len(limits) - 1  # `low` becomes the least limit that serves as many floors
+    def objective(index: int, weight: float) -> float:
+        return tradeoff * float(limits[index]) - weight
+
+    last = limits.size - 1
+    most, heaviest = within(last)
+    low, high = 0, last  # `low` becomes the least limit that serves as many floors
     while low < high:
         middle = (low + high) // 2
-        if within(limits[middle])[0] == most:
+        if within(middle)[0] == most:
             high = middle
         else:
             low = middle + 1
-    weights: dict[int, float] = {len(limits) - 1: heaviest}
-
-    def weight(index: int) -> float:
-        if index not in weights:
-            weights[index] = within(limits[index])[1]
-        return weights[index]
-
-    best, best_at = tradeoff * limits[low] - weight(low), low
-    spans = [(low, len(limits) - 1)]
-    while spans:  # lower limits first, so that ties go to the smaller delay
-        begin, end = spans.pop()
-        here = tradeoff * limits[begin] - weight(begin)
-        if here < best or (here == best and begin < best_at):
-            best, best_at = here, begin
-        # Skip the rest if the weight does not change, or if no weight gained beyond `begin` makes up for the delay.
-        if weight(begin) == weight(end) or begin + 1 > end or tradeoff * limits[begin + 1] - weight(end) >= best:
-            continue
-        middle = (begin + 1 + end) // 2
-        spans.append((middle, end))
-        if begin + 1 <= middle - 1:
-            spans.append((begin + 1, middle - 1))
-    within(limits[best_at])
+    weight = {last: heaviest, low: within(low)[1]}
+    best = min((objective(index, weight[index]), index) for index in weight)  # ties go to the smaller delay
+    spans = [(objective(low + 1, heaviest), low, last)] if last > low + 1 else []
+    while spans:
+        # Between `begin` and `end` no limit costs less than the first one there or gains more than `end`.
+        bound, begin, end = heappop(spans)
+        if (bound, begin + 1) >= best:
+            break
+        middle = (begin + end) // 2
+        weight[middle] = within(middle)[1]
+        best = min(best, (objective(middle, weight[middle]), middle))
+        for start, stop in ((begin, middle), (middle, end)):
+            if stop > start + 1 and weight[start] < weight[stop]:
+                heappush(spans, (objective(start + 1, weight[stop]), start, stop))
+    within(best[1])
     return assignment_of(channel.copy(), delay, queue, tradeoff)
 
 

@@ -23,7 +23,6 @@ _CONFIG: Any = numba.config
 # Numba obeys a file .numba_config.yaml in the working folder, which may name a cache: code that would be executed.
 _CONFIG._config_fname = ""  # noqa: SLF001  # there is no other way
 _CONFIG.reload_config()
-_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH  #: modes in which others can write
 
 
 def _cache_folder() -> str:
@@ -43,7 +42,7 @@ def _cache_folder() -> str:
     ):
         if not base:
             continue
-        folder = Path(base).absolute() / name / f"solver-{digest}"
+        folder = Path(base).resolve() / name / f"solver-{digest}"  # of a link, what it names now is looked at and used
         try:
             _make(folder)
             if _is_private(folder) and os.access(folder, os.W_OK):
@@ -61,23 +60,35 @@ def _make(folder: Path) -> None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether only this user can write a folder, and nobody can replace it or, in a shared folder, any on the way."""
+    """Whether only this user can write a folder, and nobody else can replace it or one of those above it."""
     if sys.platform == "win32":  # where a user's folders are private
         return True
-    way = [folder, *folder.parents]
-    shared = [k for k, part in enumerate(way) if k > 0 and part.stat().st_mode & stat.S_IWOTH]
-    top = shared[-1] if shared else 0
-    status, *above = [part.lstat() for part in way[: max(top, 1)]]  # a symbolic link is not followed
-    if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & _BY_OTHERS:
-        return False
-    if top:
-        above.append(way[top].stat())
-    return all(
-        part.st_uid in (0, os.geteuid())
-        and stat.S_ISDIR(part.st_mode)
-        and (not part.st_mode & _BY_OTHERS or part.st_mode & stat.S_ISVTX)  # only owners rename what lies there
-        for part in above
+    status, *above = [part.lstat() for part in (folder, *folder.parents)]  # a symbolic link is no folder
+    return (
+        all(stat.S_ISDIR(part.st_mode) and part.st_uid in (0, os.geteuid()) for part in (status, *above))
+        and status.st_uid == os.geteuid()
+        and not _others_write(status)
+        and all(part.st_mode & stat.S_ISVTX or not _others_write(part) for part in above)  # then only owners rename
     )
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """Whether others than this user and root may write a folder of theirs."""
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != _own_group()
+    return bool(by_group or status.st_mode & stat.S_IWOTH)
+
+
+def _own_group() -> int | None:
+    """The group that has the name of this user and no other member, as many systems make one for every user."""
+    import grp  # noqa: PLC0415  # not everywhere
+    import pwd  # noqa: PLC0415
+
+    try:
+        user = pwd.getpwuid(os.geteuid())
+        group = grp.getgrgid(user.pw_gid)
+    except KeyError:  # a user without an entry, as in a container
+        return None
+    return group.gr_gid if group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name} else None
 
 
 _FOLDER = _cache_folder()

@@ -14,9 +14,10 @@ import numpy as np
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
-from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
+from fedfloor.scheduling.solver.convex import Minimum, convex_minimum
+from fedfloor.scheduling.solver.endless import endless_energy
+from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options, computing_energy, reduced
 from fedfloor.scheduling.solver.knapsack import cheapest_choice
-from fedfloor.scheduling.solver.slack import Minimum, convex_minimum
 from fedfloor.scheduling.solver.uplink import Link, best_upload, shortest_upload
 
 _SPLITS = 1_000  #: largest number of halvings of T
@@ -66,12 +67,15 @@ def _choice_minimum(
     choice: Ints, options: Options, budget: Budget, link: Link, bound: float, a: Floats, w: Floats
 ) -> Minimum:
     """Least delay of one choice of cuts; inf if it cannot be below the bound. a and w (n,) are scratch."""
+    fixed = 0.0
     for i in range(choice.size):
         a[i], w[i] = options.a[i, choice[i]], options.w[i, choice[i]]
+        fixed += options.c[i, choice[i]]
     earliest = fixed_fastest(a, w, budget.max_frequency)
-    if earliest + shortest_upload(link) >= bound:
+    left = reduced(budget, fixed)
+    if earliest + shortest_upload(link) >= bound or best_upload(left.energy, link)[0] == math.inf:
         return Minimum(math.inf, earliest)
-    return convex_minimum(earliest, math.inf, a, w, budget, link)
+    return convex_minimum(earliest, math.inf, a, w, left, link)
 
 
 @compiled
@@ -110,15 +114,10 @@ def _needs_at(time: float, options: Options, budget: Budget) -> tuple[Floats, Fl
     cost, space, rate = np.full((count, width), math.inf), np.zeros((count, width)), np.zeros((count, width))
     for i in range(count):
         for k in range(options.many[i]):
-            cycles, spare = options.w[i, k], time - options.a[i, k]
+            cost[i, k] = computing_energy(time, i, k, options, budget.capacitance) + options.c[i, k]
             space[i, k] = options.g[i, k] / budget.memory
-            if cycles == 0.0:
-                if spare >= 0.0:
-                    cost[i, k] = 0.0
-            elif spare > 0.0:
-                hertz = cycles / spare
-                rate[i, k] = hertz / budget.max_frequency
-                cost[i, k] = budget.capacitance * cycles * hertz * hertz
+            if cost[i, k] < math.inf and options.w[i, k] > 0.0:
+                rate[i, k] = options.w[i, k] / (time - options.a[i, k]) / budget.max_frequency
     return cost, space, rate
 
 
@@ -146,8 +145,9 @@ def _energy_line(low: float, high: float, limit: float, options: Options, budget
     energy, space, rate = _needs_at(high, options, budget)
     for i in range(options.many.size):
         for k in range(options.many[i]):
-            if 0.0 < energy[i, k] < math.inf:
-                energy[i, k] += 2.0 * energy[i, k] * (high - low) / (high - options.a[i, k])
+            if energy[i, k] < math.inf and options.w[i, k] > 0.0:
+                computing = computing_energy(high, i, k, options, budget.capacitance)
+                energy[i, k] += 2.0 * computing * (high - low) / (high - options.a[i, k])
     return cheapest_choice(energy, space, rate, options.many, limit, scratch)[0]
 
 
@@ -175,6 +175,32 @@ def _least_on_line(low: float, high: float, at_low: float, at_high: float, budge
 
 
 @compiled
+def _first_choice(
+    options: Options, budget: Budget, link: Link, choice: Ints, a: Floats, w: Floats
+) -> tuple[float, float, bool]:
+    """Least delay of some choice that can be served, which fills `choice`, and its T; whether there may be one.
+
+    Without links the deepest cuts need the least of everything except time. Otherwise the cuts of least energy in
+    endless time tell.
+    """
+    space = 0.0
+    for i in range(choice.size):
+        choice[i] = options.many[i] - 1
+        space += options.g[i, choice[i]]
+    if space <= budget.memory * WITHIN:
+        value, at = _choice_minimum(choice, options, budget, link, math.inf, a, w)
+        if value < math.inf:
+            return value, at, True
+    least, attained = endless_energy(options, budget, choice)
+    if best_upload(budget.energy - least, link)[0] == math.inf:
+        return math.inf, 0.0, False
+    if attained == math.inf:
+        return math.inf, 0.0, True
+    value, at = _choice_minimum(choice, options, budget, link, math.inf, a, w)
+    return value, at, True
+
+
+@compiled
 def searched_minimum(
     earliest: float,
     options: Options,
@@ -186,10 +212,9 @@ def searched_minimum(
     w: Floats,
 ) -> tuple[float, float, float]:
     """Least delay of the search, its T, and a proven lower bound; fills `best_choice`."""
-    best_choice[:] = options.many - 1  # the deepest cuts need the least of everything except time
-    best, best_at = _choice_minimum(best_choice, options, budget, link, math.inf, a, w)
+    best, best_at, feasible = _first_choice(options, budget, link, best_choice, a, w)
     if best == math.inf:
-        return math.inf, earliest, math.inf
+        return math.inf, earliest, floor_bound if feasible else math.inf
     choice, shortest = np.zeros_like(best_choice), shortest_upload(link)
     limit = budget.energy * WITHIN  # a choice that needs more energy is useless
     begin, end, bound = np.empty(_SPLITS + 1), np.empty(_SPLITS + 1), np.empty(_SPLITS + 1)

@@ -1,29 +1,22 @@
 """Global minimum of the delay of every floor on every channel, and the allocation that attains it."""
 
-__all__ = ["ENUMERATED", "SIDE_BY_SIDE", "Delays", "exact_plan", "least_delays"]
+__all__ = ["ENUMERATED", "SIDE_BY_SIDE", "Delays", "Floor", "exact_plan", "floor_of", "least_delay", "least_delays"]
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import prange
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
+from fedfloor.scheduling.solver.convex import convex_minimum, fixed_energy, raised_level
 from fedfloor.scheduling.solver.coupled import combinations, enumerated_minimum, searched_minimum
-from fedfloor.scheduling.solver.floor import (
-    ENERGY,
-    FREQUENCY,
-    WITHIN,
-    Budget,
-    Options,
-    Pieces,
-    choice_at,
-    fastest_time,
-    pieces_of,
-)
+from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options, least_space, reduced
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
-from fedfloor.scheduling.solver.slack import borders, convex_minimum, fixed_energy, raised_level, relaxed_minimum
+from fedfloor.scheduling.solver.pieces import Pieces, cheapest_pieces, choice_at, fastest_time, quickest_pieces
+from fedfloor.scheduling.solver.slack import Segments, relaxed_minimum, segments_of
 from fedfloor.scheduling.solver.uplink import Link, best_upload, upload_power
 
 SIDE_BY_SIDE = 1_000  #: number of floor-channel pairs from which a second core pays off
@@ -54,15 +47,33 @@ def _fits(time: float, choice: Ints, options: Options, budget: Budget) -> bool:
     return space <= budget.memory * WITHIN and hertz <= budget.max_frequency * WITHIN
 
 
+class Floor(NamedTuple):
+    """Everything about a floor in a round that does not depend on its channel."""
+
+    options: Options
+    budget: Budget
+    cheapest: Pieces
+    quickest: Pieces
+    segments: Segments
+
+
 @compiled
-def _least_delay(
-    times: Floats, options: Options, cheapest: Pieces, quickest: Pieces, budget: Budget, link: Link, choice: Ints
-) -> tuple[float, float, float]:
-    """Least training and upload time of a floor on a channel, its T, and a proven lower bound; fills `choice`."""
-    devices, earliest = options.many.size, times[0]
-    a, w = np.empty(devices), np.empty(devices)
-    free = Budget(budget.capacitance, 0.0, budget.max_frequency, budget.memory, budget.energy)
-    bound, at = relaxed_minimum(times, options, cheapest, free, link, a, w)
+def floor_of(options: Options, budget: Budget) -> Floor:
+    """Floor with these options, of which every device has one."""
+    cheapest, quickest = cheapest_pieces(options, budget.capacitance), quickest_pieces(options)
+    earliest = fastest_time(options, quickest, budget.max_frequency)
+    return Floor(options, budget, cheapest, quickest, segments_of(options, cheapest, earliest))
+
+
+@compiled
+def least_delay(floor: Floor, link: Link, choice: Ints, a: Floats, w: Floats) -> tuple[float, float, float]:
+    """Least training and upload time of a floor on a channel, its T, and a proven lower bound.
+
+    Fills `choice` (n,); a and w (n,) are scratch.
+    """
+    options, budget, cheapest, quickest, segments = floor
+    devices, earliest = options.many.size, segments.begin[0]
+    bound, at = relaxed_minimum(segments, options, cheapest, budget, link, a, w)
     if bound == math.inf:
         return math.inf, at, math.inf
     for i in range(devices):
@@ -70,13 +81,14 @@ def _least_delay(
     if _fits(at, choice, options, budget):
         return bound, at, bound
     # If energy is plentiful the fastest cuts win, whatever they cost.
-    space = 0.0
+    space, fixed = 0.0, 0.0
     for i in range(devices):
         choice[i] = choice_at(i, earliest, quickest, False)
         a[i], w[i] = options.a[i, choice[i]], options.w[i, choice[i]]
         space += options.g[i, choice[i]]
+        fixed += options.c[i, choice[i]]
     if space <= budget.memory * WITHIN:
-        value, at = convex_minimum(earliest, math.inf, a, w, budget, link)
+        value, at = convex_minimum(earliest, math.inf, a, w, reduced(budget, fixed), link)
         if value <= bound * (1.0 + 1e-12):
             return value, at, bound
     if combinations(options.many, ENUMERATED) <= ENUMERATED:
@@ -87,13 +99,11 @@ def _least_delay(
 
 @compiled
 def _able(options: Options, budget: Budget) -> bool:
-    """Whether every device has a cut, and the deepest cuts fit the gateway's memory."""
-    space = 0.0
+    """Whether every device has a cut, and the cuts of least memory fit the gateway."""
     for i in range(options.many.size):
         if options.many[i] == 0:
             return False
-        space += options.g[i, options.many[i] - 1]
-    return space <= budget.memory * WITHIN
+    return least_space(options) <= budget.memory * WITHIN
 
 
 @compiled
@@ -104,12 +114,10 @@ def _floor_delays(packed: Packed, m: int, download: Floats, best: Floats, bound:
     bound[m, :] = math.inf
     if not _able(options, budget):
         return
-    cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
-    times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
-    choice = np.zeros(options.many.size, np.int64)
+    floor = floor_of(options, budget)
+    choice, a, w = np.zeros(options.many.size, np.int64), np.empty(options.many.size), np.empty(options.many.size)
     for j in range(best.shape[1]):
-        link = floor_link(packed, m, j)
-        value, _, proven = _least_delay(times, options, cheapest, quickest, budget, link, choice)
+        value, _, proven = least_delay(floor, floor_link(packed, m, j), choice, a, w)
         best[m, j] = value + download[m, j]
         bound[m, j] = proven + download[m, j]
 
@@ -130,17 +138,15 @@ def _delays_side_by_side(packed: Packed, download: Floats, best: Floats, bound: 
 def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> float:
     """Fill cut and frequency (n,) of floor m on channel j at its least delay, and return its power [W]."""
     options, budget, link = floor_options(packed, m), floor_budget(packed, m), floor_link(packed, m, j)
-    cheapest, quickest = pieces_of(options, ENERGY), pieces_of(options, FREQUENCY)
-    times = borders(cheapest, fastest_time(options, quickest, budget.max_frequency))
-    choice = np.zeros(options.many.size, np.int64)
-    value, time, _ = _least_delay(times, options, cheapest, quickest, budget, link, choice)
-    hertz, idle = 0.0, -1
-    a, w = np.empty(choice.size), np.empty(choice.size)
+    choice, a, w = np.zeros(options.many.size, np.int64), np.empty(options.many.size), np.empty(options.many.size)
+    value, time, _ = least_delay(floor_of(options, budget), link, choice, a, w)
+    hertz, fixed, idle = 0.0, 0.0, -1
     for i in range(choice.size):
         k = choice[i]
         a[i], w[i], cut[i] = options.a[i, k], options.w[i, k], options.cut[i, k]
         frequency[i] = w[i] / (time - a[i]) if w[i] > 0.0 else 0.0
         hertz += frequency[i]
+        fixed += options.c[i, k]
         if w[i] == 0.0:
             idle = i
     if hertz > budget.max_frequency:  # by rounding, if a device leaves the gateway almost no work
@@ -154,7 +160,7 @@ def exact_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats) -> 
             for i in range(choice.size):
                 frequency[i] = max(frequency[i], level / w[i])
     # The upload time follows from the energy left: as a difference of two long times it would lose its digits.
-    upload, _ = best_upload(budget.energy - fixed_energy(time, a, w, budget)[0], link)
+    upload, _ = best_upload(budget.energy - fixed - fixed_energy(time, a, w, budget)[0], link)
     return upload_power(upload if upload < math.inf else value - time, link)
 
 

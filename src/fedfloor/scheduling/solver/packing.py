@@ -10,7 +10,7 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.radio import usable_gain
 from fedfloor.scheduling.solver.compiling import compiled
-from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
+from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options, undominated
 from fedfloor.scheduling.solver.uplink import Link
 from fedfloor.scheduling.state import RoundState
 from fedfloor.scheduling.usage import download_times
@@ -31,7 +31,7 @@ class Packed(NamedTuple):
     memory: Floats  #: (M,)
     energy: Floats  #: (M,)
     max_power: Floats  #: (M,)
-    scale: float  #: [s] gamma ln 2 / B^u
+    scale: float  #: [s] gamma_up ln 2 / B^u
     noise: Floats  #: (M, J) [W] (B^u N_0 + i)/h, inf on a dead link
     first: Ints  #: (M+1,) first device of each floor
     batch: Floats  #: (N,)
@@ -40,6 +40,13 @@ class Packed(NamedTuple):
     frequency: Floats  #: (N,)
     device_memory: Floats  #: (N,)
     device_energy: Floats  #: (N,)
+    link_time: Floats  #: (N, L+1) [s] on the device's link; without rows if links cost nothing, like the next two
+    link_energy: Floats  #: (N, L+1) [J] of the device
+    gateway_link_energy: Floats  #: (N, L+1) [J]
+    bottom_cycles: Floats  #: (N, L+1) measured; without rows if nothing was measured, like the next three
+    top_cycles: Floats  #: (N, L+1)
+    bottom_bytes: Floats  #: (N, L+1)
+    top_bytes: Floats  #: (N, L+1)
 
 
 def pack(state: RoundState) -> tuple[Packed, Floats]:
@@ -48,7 +55,10 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
     workload, gateways, devices = plant.workload, plant.gateways, plant.devices
     with np.errstate(divide="ignore", over="ignore"):
         noise = uplink_noise(state) / usable_gain(weather.uplink_gain, uplink_noise(state))
-    noise.setflags(write=False)  # like the arrays of the state, so that one compiled version serves all
+    none = np.empty((0, workload.layers + 1))
+    for array in (noise, none):
+        array.setflags(write=False)  # like the arrays of the state, so that one compiled version serves all
+    links, measured = plant.link_costs, plant.measured
     packed = Packed(
         flop_below=workload.flop_below,
         fixed_below=workload.fixed_bytes_below,
@@ -71,6 +81,13 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
         frequency=devices.frequency,
         device_memory=devices.memory_bytes,
         device_energy=weather.device_energy,
+        link_time=none if links is None else links.time,
+        link_energy=none if links is None else links.device_energy,
+        gateway_link_energy=none if links is None else links.gateway_energy,
+        bottom_cycles=none if measured is None else measured.bottom_cycles,
+        top_cycles=none if measured is None else measured.top_cycles,
+        bottom_bytes=none if measured is None else measured.bottom_bytes,
+        top_bytes=none if measured is None else measured.top_bytes,
     )
     return packed, download_times(state)
 
@@ -82,8 +99,8 @@ def uplink_noise(state: RoundState) -> Floats:
 
 
 def upload_scale(state: RoundState) -> float:
-    """Upload time [s] times ln(1 + SNR): gamma ln 2 / B^u."""
-    return state.plant.workload.model_bits * math.log(2.0) / state.plant.band.uplink_bandwidth
+    """Upload time [s] times ln(1 + SNR): gamma_up ln 2 / B^u."""
+    return state.plant.workload.upload_bits * math.log(2.0) / state.plant.band.uplink_bandwidth
 
 
 @compiled
@@ -104,27 +121,50 @@ def floor_link(packed: Packed, m: int, j: int) -> Link:
 
 
 @compiled
-def floor_options(packed: Packed, m: int) -> Options:
-    """Options of the devices of floor m: the cuts within their own energy and memory."""
-    first, last = packed.first[m], packed.first[m + 1]
+def _halves(packed: Packed, m: int, n: int, cut: int) -> tuple[float, float, float, float]:
+    """FLOPs and bytes of the two halves of device n of floor m at a cut: bottom and top FLOPs, bottom and top bytes."""
+    if packed.bottom_cycles.shape[0] > 0:
+        return (
+            packed.device_cycles[n] * packed.bottom_cycles[n, cut],
+            packed.cycles[m] * packed.top_cycles[n, cut],
+            packed.bottom_bytes[n, cut],
+            packed.top_bytes[n, cut],
+        )
     flop, fixed, sample = packed.flop_below, packed.fixed_below, packed.sample_below
-    depth, count = flop.size - 1, last - first
-    a, w, g = np.empty((count, depth + 1)), np.empty((count, depth + 1)), np.empty((count, depth + 1))
+    points, batch, depth = packed.iterations * packed.batch[n], packed.batch[n], flop.size - 1
+    return (
+        points * flop[cut],
+        points * (flop[depth] - flop[cut]),
+        fixed[cut] + batch * sample[cut],
+        fixed[depth] - fixed[cut] + batch * (sample[depth] - sample[cut]),
+    )
+
+
+@compiled
+def floor_options(packed: Packed, m: int) -> Options:
+    """Options of the devices of floor m: the cuts within their own energy and memory that no other cut beats."""
+    first, last = packed.first[m], packed.first[m + 1]
+    depth, count = packed.flop_below.size - 1, last - first
+    a, w = np.empty((count, depth + 1)), np.empty((count, depth + 1))
+    c, g = np.zeros((count, depth + 1)), np.empty((count, depth + 1))
     cut, many = np.zeros((count, depth + 1), np.int64), np.zeros(count, np.int64)
+    linked = packed.link_time.shape[0] > 0
     for i in range(count):
         n = first + i
-        points = packed.iterations * packed.batch[n]
         for cut_at in range(packed.min_cut, depth + 1):
-            bottom = points * flop[cut_at]
+            bottom, top, space, top_space = _halves(packed, m, n, cut_at)
             joules = packed.device_capacitance[n] / packed.device_cycles[n] * bottom * packed.frequency[n] ** 2
-            space = fixed[cut_at] + packed.batch[n] * sample[cut_at]
+            if linked:
+                joules += packed.link_energy[n, cut_at]
             if joules > packed.device_energy[n] * WITHIN or space > packed.device_memory[n] * WITHIN:
-                break  # deeper cuts only need more
-            # A layer without work only moves memory, so the deeper cut, which spares the gateway, replaces the other.
-            k = many[i] - 1 if many[i] > 0 and flop[cut_at] == flop[cut_at - 1] else many[i]
+                continue
+            k = many[i]
             a[i, k] = bottom / (packed.device_cycles[n] * packed.frequency[n])
-            w[i, k] = points * (flop[depth] - flop[cut_at]) / packed.cycles[m]
-            g[i, k] = fixed[depth] - fixed[cut_at] + packed.batch[n] * (sample[depth] - sample[cut_at])
+            w[i, k] = top / packed.cycles[m]
+            g[i, k] = top_space
+            if linked:
+                a[i, k] += packed.link_time[n, cut_at]
+                c[i, k] = packed.gateway_link_energy[n, cut_at]
             cut[i, k] = cut_at
             many[i] = k + 1
-    return Options(a, w, g, cut, many)
+    return undominated(Options(a, w, c, g, cut, many))

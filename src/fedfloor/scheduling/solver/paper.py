@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 from numba import prange
-from scipy.optimize import linear_sum_assignment
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.assignment import Assignment, assignment_of
@@ -42,7 +41,7 @@ def _training_delay(options: Options, choice: Ints, frequency: Floats) -> float:
 def _training_energy(options: Options, choice: Ints, frequency: Floats, capacitance: float) -> float:
     total = 0.0
     for i in range(choice.size):
-        total += capacitance * options.w[i, choice[i]] * frequency[i] ** 2
+        total += capacitance * options.w[i, choice[i]] * frequency[i] ** 2 + options.c[i, choice[i]]
     return total
 
 
@@ -202,6 +201,8 @@ def descended_plan(packed: Packed, m: int, j: int, cut: Ints, frequency: Floats)
 
 def alternate(delay: Floats, queue: Floats, tradeoff: float) -> Assignment:
     """Hungarian assignment and lambda in turn, Eq. (27)-(31), starting with lambda = infinity."""
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # takes half a second to load
+
     floors, _ = delay.shape
     limit, previous = math.inf, np.full(floors, IDLE)  # lambda/V, and the channels of the last pass
     huge = 1.0 + 2.0 * float(np.sum(np.abs(queue)))  # Psi: no sum of queues makes up for a forbidden pair

@@ -5,14 +5,17 @@ __all__ = ["reasons"]
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, split_costs
-from fedfloor.scheduling.solver.packing import uplink_noise, upload_scale
+from fedfloor.costs.compute import computing_energy, exceeds, split_of_device
+from fedfloor.scheduling.solver.endless import endless_energy
+from fedfloor.scheduling.solver.floor import WITHIN, least_space
+from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_options
 from fedfloor.scheduling.state import IDLE, RoundState
-from fedfloor.scheduling.usage import download_times
 
 
-def reasons(state: RoundState, channel: Ints, delay: Floats, solver: str) -> tuple[str | None, ...]:
-    """Reason of every floor, (M,), None if it is served; `delay` (M, J) [s] is what the solver attains."""
+def reasons(
+    state: RoundState, packed: Packed, download: Floats, channel: Ints, delay: Floats, solver: str
+) -> tuple[str | None, ...]:
+    """Reason of every floor, (M,), None if it is served; `download` and `delay` (M, J) [s] are what the solver used."""
     texts: list[str | None] = []
     for m in range(channel.size):
         if channel[m] != IDLE:
@@ -20,64 +23,55 @@ def reasons(state: RoundState, channel: Ints, delay: Floats, solver: str) -> tup
         elif np.isfinite(delay[m]).any():
             texts.append("not selected")
         else:
-            texts.append(f"infeasible: {_obstacle(state, m) or f'the {solver} solver found no allocation'}")
+            obstacle = _obstacle(state, packed, download[m], m) or f"the {solver} solver found no allocation"
+            texts.append(f"infeasible: {obstacle}")
     return tuple(texts)
 
 
-def _obstacle(state: RoundState, m: int) -> str | None:
-    """First constraint that even the easiest allocation of the floor violates; None if there is none.
+def _obstacle(state: RoundState, packed: Packed, download: Floats, m: int) -> str | None:
+    """First constraint that no allocation of floor m satisfies; None if there is none.
 
-    The deepest cuts need the least of the gateway, and unlimited time needs the least of its energy.
+    A device lacks energy or memory for every cut, the gateway lacks memory for the cuts that need the least of it, or
+    energy for the least that endless training and an endless upload cost.
     """
-    plant, weather = state.plant, state.weather
-    mine = np.flatnonzero(plant.devices.floor == m)
-    deepest = np.empty(mine.size, np.int64)
-    for i, n in enumerate(mine):
-        cuts = np.arange(plant.workload.min_cut, plant.workload.layers + 1)
-        split = split_costs(plant.workload, cuts, np.full(cuts.size, plant.devices.batch[n]))
-        joules = computing_energy(
-            split.bottom_flop,
-            plant.devices.frequency[n : n + 1],
-            plant.devices.switched_capacitance[n : n + 1],
-            plant.devices.flops_per_cycle[n : n + 1],
-        )
-        name, energy, memory = plant.devices.names[n], weather.device_energy[n], plant.devices.memory_bytes[n]
-        if exceeds(joules[:1], energy)[0]:
-            return (
-                f"energy of {name}: cut {cuts[0]} needs {joules[0]:.4g} J, {joules[0] - energy:.4g} J more than it has"
-            )
-        if exceeds(split.bottom_bytes[:1], memory)[0]:
-            more = split.bottom_bytes[0] - memory
-            return (
-                f"memory of {name}: cut {cuts[0]} needs {split.bottom_bytes[0]:.4g} bytes, {more:.4g} more than it has"
-            )
-        deepest[i] = cuts[~exceeds(joules, energy) & ~exceeds(split.bottom_bytes, memory)].max()
-    top = split_costs(plant.workload, deepest, plant.devices.batch[mine])
-    space, memory = float(top.top_bytes.sum()), plant.gateways.memory_bytes[m]
-    if exceeds(np.array(space), memory):
-        return f"memory of the gateway: needs {space:.4g} bytes, {space - memory:.4g} more than it has"
-    energy, training = weather.gateway_energy[m], _least_frequency_energy(state, m, top.top_flop)
-    with np.errstate(divide="ignore", over="ignore"):
-        needs = upload_scale(state) * uplink_noise(state)[m] / weather.uplink_gain[m]  # (J,) [J] of an endless upload
-    alive = np.isfinite(needs) & np.isfinite(download_times(state)[m])
+    options, budget = floor_options(packed, m), floor_budget(packed, m)
+    for i, count in enumerate(options.many):
+        if count == 0:
+            return _device_obstacle(state, int(packed.first[m]) + i)
+    space = least_space(options)
+    if space > budget.memory * WITHIN:
+        return f"memory of the gateway: needs {space:.4g} bytes, {space - budget.memory:.4g} more than it has"
+    with np.errstate(over="ignore"):
+        needs = packed.scale * packed.noise[m]  # (J,) [J] of an endless upload
+    alive = np.isfinite(needs) & np.isfinite(download)
     if not alive.any():
         return "radio: no channel delivers in both directions"
-    upload = float(np.min(needs[alive]))
-    if training + upload >= energy:
-        need = training + upload
-        return f"energy of the gateway: needs more than {need:.4g} J, {need - energy:.4g} J more than it has"
+    training, _ = endless_energy(options, budget, np.zeros(options.many.size, np.int64))
+    need = training + float(np.min(needs[alive]))
+    if need >= budget.energy:
+        return f"energy of the gateway: needs more than {need:.4g} J, {need - budget.energy:.4g} J more than it has"
     return None
 
 
-def _least_frequency_energy(state: RoundState, m: int, top_flop: Floats) -> float:
-    """Least energy [J] of endless training at the gateway's minimum frequency; 0 if a device needs no gateway."""
-    gateways = state.plant.gateways
-    if gateways.min_frequency[m] == 0.0 or np.any(top_flop == 0.0):
-        return 0.0
-    at_one_hertz = computing_energy(
-        top_flop,
-        np.ones(top_flop.size),
-        gateways.switched_capacitance[m : m + 1],
-        gateways.flops_per_cycle[m : m + 1],
+def _device_obstacle(state: RoundState, n: int) -> str:
+    """Constraint that no cut of device n satisfies: its energy, its memory, or both together."""
+    plant = state.plant
+    cuts = np.arange(plant.workload.min_cut, plant.workload.layers + 1)
+    split = split_of_device(plant, n, cuts)
+    joules = computing_energy(
+        split.bottom_flop,
+        plant.devices.frequency[n : n + 1],
+        plant.devices.switched_capacitance[n : n + 1],
+        plant.devices.flops_per_cycle[n : n + 1],
     )
-    return float(gateways.min_frequency[m] ** 2 / np.sum(1.0 / at_one_hertz))
+    if plant.link_costs is not None:
+        joules = joules + plant.link_costs.device_energy[n, cuts]
+    name, energy, memory = plant.devices.names[n], state.weather.device_energy[n], plant.devices.memory_bytes[n]
+    held = split.bottom_bytes
+    affordable = ~exceeds(joules, energy)
+    if not affordable.any():
+        k = int(np.argmin(joules))
+        return f"energy of {name}: cut {cuts[k]} needs {joules[k]:.4g} J, {joules[k] - energy:.4g} J more than it has"
+    k = int(np.argmin(np.where(affordable, held, np.inf)))
+    where = "" if held[k] == held.min() else ", the least of the cuts within its energy,"
+    return f"memory of {name}: cut {cuts[k]}{where} needs {held[k]:.4g} bytes, {held[k] - memory:.4g} more than it has"

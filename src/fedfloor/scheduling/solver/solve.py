@@ -11,7 +11,7 @@ from fedfloor.scheduling.solver.packing import Packed, pack
 from fedfloor.scheduling.solver.paper import alternate, descended_delays, descended_plan
 from fedfloor.scheduling.solver.reasons import reasons
 from fedfloor.scheduling.solver.solution import Solution
-from fedfloor.scheduling.state import Allocation, Decision, RoundState
+from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
 
 
 def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
@@ -25,7 +25,9 @@ def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution
         delay = descended_delays(packed, download)
         best, gap = alternate(delay, state.queue, tradeoff), None
     decision = Decision(channel=best.channel, allocation=_allocation(state, packed, best, solver))
-    return Solution(decision, best.delay, best.objective, gap, reasons(state, best.channel, delay, solver))
+    return Solution(
+        decision, best.delay, best.objective, gap, reasons(state, packed, download, best.channel, delay, solver)
+    )
 
 
 def fastest_delay(state: RoundState) -> float:
@@ -34,13 +36,17 @@ def fastest_delay(state: RoundState) -> float:
     return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 
-def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff: float) -> float:
-    """Largest possible distance of the objective from the optimum, relative to max(1, V delay)."""
-    finite = np.isfinite(delay)
-    if np.array_equal(delay[finite], bound[finite]):
+def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff: float) -> float | None:
+    """Largest possible distance of the objective from the optimum, relative to max(1, V delay).
+
+    None if the bounds do not rule out that more floors can be served, because then objectives do not compare.
+    """
+    if np.array_equal(delay, bound):
         return 0.0
-    proven = assign(bound, queue, tradeoff).objective
-    return max(0.0, (best.objective - proven) / max(1.0, tradeoff * best.delay))
+    proven = assign(bound, queue, tradeoff)
+    if np.count_nonzero(proven.channel != IDLE) > np.count_nonzero(best.channel != IDLE):
+        return None
+    return max(0.0, (best.objective - proven.objective) / max(1.0, tradeoff * best.delay))
 
 
 def _allocation(state: RoundState, packed: Packed, best: Assignment, solver: str) -> Allocation:

@@ -5,7 +5,7 @@ joules. Both are monotone in P: more energy gives more power and less time. An e
 y/(exp(y) - 1) = e_min/e, where e_min = c (B N_0 + i)/h is the energy of an endless upload.
 """
 
-__all__ = ["Link", "best_upload", "shortest_upload", "upload_power"]
+__all__ = ["Link", "best_upload", "shortest_energy", "shortest_upload", "upload_power"]
 
 import math
 from typing import NamedTuple
@@ -41,6 +41,12 @@ def _log_snr(ratio: float, spare: float) -> float:
 def shortest_upload(link: Link) -> float:
     """Upload time [s] at the maximum power; inf on a dead link."""
     return link.scale / link.most_log if link.most_log > 0.0 else math.inf
+
+
+@compiled
+def shortest_energy(link: Link) -> float:
+    """Energy [J] of an upload at the maximum power."""
+    return link.least * math.expm1(link.most_log) / link.most_log
 
 
 @compiled

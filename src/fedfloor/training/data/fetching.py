@@ -10,14 +10,15 @@ import ssl
 import stat
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from fedfloor.errors import DataError, advice_for
+from fedfloor.errors import DataError, advice_for, shown
+from fedfloor.files import only_writer, put_in_place
 from fedfloor.training.data.sources import data_folder, dataset_files, load_dataset, unpacked
 
 #: called with the name of a file, the bytes received so far and the bytes in all
@@ -106,6 +107,7 @@ _CONTENTS = MappingProxyType(
     }
 )
 
+_ELSEWHERE = "Name another folder with --data-dir"
 _CHUNK = 1 << 18  # bytes
 _TIMEOUT = 30.0  # seconds without a byte
 #: errors of the network; any other OSError comes from the disk
@@ -121,27 +123,46 @@ def fetch(
 ) -> tuple[Fetched, ...]:
     """Download the official files into `folder`/`name`; keeps correct files and resumes interrupted downloads."""
     if name not in remotes:
-        raise DataError(f"data set '{name}': unknown. {advice_for(name, remotes)}")
+        raise DataError(f"data set {shown(name)}: unknown. {advice_for(name, remotes)}")
     root = data_folder(folder)
-    present = {remote: _present(remote, (root, root / name)) for remote in remotes[name]}
-    by_hand = [f"{remote.url} to {root / name / remote.file}" for remote, path in present.items() if path is None]
-    files = []
+    present = [_present(remote, (root, root / name)) for remote in remotes[name]]
+    if None not in present:  # nothing is written, so that the folder may be anybody's
+        return tuple(Fetched(path, fresh=False) for path in present if path is not None)
+    place = root / name
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(place, error) from None
+    with only_writer(place, again="fetch again", elsewhere=_ELSEWHERE, kind=DataError):
+        return tuple(_fetched(remotes[name], (root, place), on_progress or _silent))
+
+
+def _fetched(remotes: Sequence[Remote], places: Sequence[Path], on_progress: Progress) -> Iterator[Fetched]:
+    """Each official file that is in one of the places, or is downloaded into the last, which no other process writes.
+
+    What is there is looked up again: another process may have fetched it before this one was the only writer.
+    """
+    present = {remote: _present(remote, places) for remote in remotes}
+    by_hand = [f"{remote.url} to {places[-1] / remote.file}" for remote, path in present.items() if path is None]
     for remote, path in present.items():
         if path is not None:
-            files.append(Fetched(path, fresh=False))
+            yield Fetched(path, fresh=False)
             continue
-        target = root / name / remote.file
+        target = places[-1] / remote.file
         try:
-            _download(remote, target, on_progress or _silent)
+            _download(remote, target, on_progress)
         except _NETWORK as error:
             advice = f"Try again later: the bytes received so far are kept. Or download by hand: {'; '.join(by_hand)}"
             raise DataError(f"{remote.url}: {_reason(error)}. {advice}") from None
         except OSError as error:
-            advice = "Check the folder and its free space, or name another one with --data-dir"
-            raise DataError(f"{target}: cannot be written: {error.strerror or error}. {advice}") from None
+            raise _unwritable(target, error) from None
         by_hand.pop(0)
-        files.append(Fetched(target, fresh=True))
-    return tuple(files)
+        yield Fetched(target, fresh=True)
+
+
+def _unwritable(path: Path, error: OSError) -> DataError:
+    advice = f"Check the folder and its free space, or {_ELSEWHERE[0].lower()}{_ELSEWHERE[1:]}"
+    return DataError(f"{path}: cannot be written: {error.strerror or error}. {advice}")
 
 
 def verify(name: str, folder: Path | None = None, *, remotes: Mapping[str, Sequence[Remote]] = REMOTES) -> Verified:
@@ -192,7 +213,6 @@ def _present(remote: Remote, places: Sequence[Path]) -> Path | None:
 
 def _download(remote: Remote, target: Path, on_progress: Progress) -> None:
     part = target.with_name(f"{target.name}.part")
-    target.parent.mkdir(parents=True, exist_ok=True)
     size = 0
     with contextlib.suppress(FileNotFoundError):
         status = part.lstat()
@@ -210,7 +230,7 @@ def _download(remote: Remote, target: Path, on_progress: Progress) -> None:
         problem = f"the download has MD5 {md5} instead of {remote.md5} and was removed"
         advice = "Fetch again; if this happens again, a proxy or the server sends another file"
         raise DataError(f"{remote.url}: {problem}. {advice}")
-    part.replace(target)
+    put_in_place(part, target)
 
 
 def _receive(remote: Remote, part: Path, size: int, on_progress: Progress) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.io
 from numpy.typing import NDArray
 
-from fedfloor.errors import DataError, advice_for
+from fedfloor.errors import DataError, advice_for, shown
 from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.training.data.matlab import NUMBERS, unpacked_mat
 
@@ -91,7 +91,7 @@ def data_folder(folder: Path | None = None) -> Path:
 def dataset_files(name: str, folder: Path | None = None) -> tuple[Path, ...]:
     """Files of a data set, in `data_folder(folder)` or in its subfolder that is named after the data set."""
     if name not in _FORMS:
-        raise DataError(f"data set '{name}': unknown. {advice_for(name, DATASETS)}")
+        raise DataError(f"data set {shown(name)}: unknown. {advice_for(name, DATASETS)}")
     root = data_folder(folder)
     if not root.is_dir() and (folder is not None or os.environ.get("FEDFLOOR_DATA")):
         source = "--data-dir" if folder is not None else "FEDFLOOR_DATA"

@@ -1,6 +1,8 @@
 """Split training: the two halves of a network, and a training step across the cut or without one."""
 
-__all__ = ["halves", "joined_step", "sgd_step", "split_step"]
+__all__ = ["as_it_is", "halves", "joined_step", "sgd_step", "split_step"]
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -16,15 +18,25 @@ def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequenti
     return nn.Sequential(*modules[:at]), nn.Sequential(*modules[at:])
 
 
-def split_step(bottom: nn.Module, top: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Forward and backward across the cut (Sec. II-B3); gradients stay in both halves."""
+def as_it_is(tensor: Tensor) -> Tensor:
+    """Send a tensor with all its bits."""
+    return tensor
+
+
+def split_step(
+    bottom: nn.Module, top: nn.Module, x: Tensor, y: Tensor, send: Callable[[Tensor], Tensor] = as_it_is
+) -> Tensor:
+    """Forward and backward across the cut (Sec. II-B3); gradients stay in both halves.
+
+    What crosses the cut arrives as `send` returns it.
+    """
     smashed = bottom(x)  # (B, ...) leaves the device
-    received = smashed.detach().requires_grad_(smashed.requires_grad)  # cut 0 has nothing to send back
+    received = send(smashed.detach()).requires_grad_(smashed.requires_grad)  # cut 0 has nothing to send back
     loss = functional.cross_entropy(top(received), y)  # ()
     if loss.requires_grad:
         loss.backward()  # type: ignore[no-untyped-call]  # fills top's gradients and received.grad
     if smashed.requires_grad and received.grad is not None:
-        smashed.backward(received.grad)  # the error travels back to the device
+        smashed.backward(send(received.grad))  # the error travels back to the device
     return loss.detach()
 
 

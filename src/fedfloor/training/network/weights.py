@@ -1,9 +1,11 @@
 """Weights of a network as one float32 vector, in which form they are sent, averaged and stored."""
 
-__all__ = ["Layout", "average", "initial_weights"]
+__all__ = ["Layout", "Piece", "average", "initial_weights"]
 
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +15,25 @@ from torch import Tensor, nn
 from fedfloor.arrays import Vector
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Place of one tensor in the vector."""
+
+    place: slice
+    counts: bool  #: whole numbers, as the batches that batch norm has seen
+
+
 class Layout:
     """Order of a network's tensors in the vector; the statistics of batch norm count as weights."""
 
     def __init__(self, network: nn.Module) -> None:
         self._tensors = dict(network.state_dict())  # these share the network's memory
-        self.size = sum(tensor.numel() for tensor in self._tensors.values())
+        ends = np.cumsum([0, *(tensor.numel() for tensor in self._tensors.values())]).tolist()
+        self.size: int = ends[-1]
+        self.pieces = tuple(
+            Piece(slice(begin, end), not tensor.is_floating_point())
+            for (begin, end), tensor in zip(pairwise(ends), self._tensors.values(), strict=True)
+        )
         names = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
         parts = [np.full(tensor.numel(), name in names) for name, tensor in self._tensors.items()]
         self.learnt = np.concatenate(parts) if parts else np.zeros(0, bool)  #: (P,) whether training changes a weight

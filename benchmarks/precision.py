@@ -1,0 +1,160 @@
+"""What fewer bits of upload cost in accuracy and save in time: `python -m benchmarks.precision --seeds 10`.
+
+The paper's CIFAR-10 plant is trained at an eighth of its width, with the costs of the full one, for every seed and
+number of bits. Every finished run adds one line to `docs/studies/precision.csv`; runs that have a line are skipped, so
+a study can be stopped and continued. `--summary` prints paired differences from 32 bits.
+"""
+
+__all__ = ["FIELDS", "Line", "differences", "lines_of", "missing"]
+
+import argparse
+import csv
+import math
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import fedfloor
+from fedfloor.reports.cells import change, plain
+from fedfloor.reports.reading import collect
+from fedfloor.reports.statistics import averaged, final_accuracy, interval, rounds_to_reach
+
+PLACE = Path(__file__).parents[1]
+LINES = PLACE / "docs" / "studies" / "precision.csv"
+SCENARIO, POLICY = "paper-cifar10", "ddsra:v=0.01"
+WIDTHS = ("model.width=0.125", "costs.width=1.0")
+FULL, UPLOADS = 32, (32, 16, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One finished run."""
+
+    upload: int  #: [bit] per number
+    seed: int
+    rounds: int
+    level: float  #: accuracy whose time is taken
+    final_accuracy: float  #: as reports define it
+    mean_delay_s: float
+    time_to_level_s: float  #: simulated time; nan if the run does not reach it
+    clock_s: float  #: simulated time of the run
+    command: str
+    commit: str
+
+    @property
+    def setting(self) -> tuple[int, int, int, float]:
+        """What tells runs apart."""
+        return self.upload, self.seed, self.rounds, self.level
+
+
+FIELDS = tuple(entry.name for entry in fields(Line))
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Runs that have a line in the file; none if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            Line(**{entry.name: entry.type(row[entry.name]) for entry in fields(Line)})  # type: ignore[operator]
+            for row in csv.DictReader(file)
+        ]
+
+
+def missing(lines: Sequence[Line], seeds: Sequence[int], rounds: int, level: float) -> list[tuple[int, int]]:
+    """Seed and bits of every run that has no line yet, seed by seed, so that pairs are complete early."""
+    done = {line.setting for line in lines}
+    return [(seed, bits) for seed in seeds for bits in UPLOADS if (bits, seed, rounds, level) not in done]
+
+
+def differences(lines: Sequence[Line]) -> list[str]:
+    """Paired differences of 16 and 8 bits from 32, over the seeds that both have: mean [95 % t-interval]."""
+    measures: dict[str, Callable[[Line, Line], float]] = {
+        "final accuracy [points]": lambda few, full: 100 * (few.final_accuracy - full.final_accuracy),
+        "mean delay [%]": lambda few, full: 100 * (few.mean_delay_s / full.mean_delay_s - 1),
+        "time to the level [%]": lambda few, full: 100 * (few.time_to_level_s / full.time_to_level_s - 1),
+    }
+    full_lines = {(line.seed, line.rounds, line.level): line for line in lines if line.upload == FULL}
+    texts = []
+    for rounds, level in sorted({(line.rounds, line.level) for line in lines}):
+        texts.append(f"{rounds} rounds, level {level:.0%}, difference from {FULL} bits: mean [paired 95 % interval]")
+        for bits in UPLOADS[1:]:
+            pairs = [
+                (line, full_lines[line.seed, rounds, level])
+                for line in lines
+                if (line.upload, line.rounds, line.level) == (bits, rounds, level)
+                and (line.seed, rounds, level) in full_lines
+            ]
+            for name, measure in measures.items():
+                values = [value for few, full in pairs if math.isfinite(value := measure(few, full))]
+                result = change(interval(values), "") if values else "none"
+                texts.append(f"  {bits:2} bits  {name:24}  {result}  ({len(values)} of {len(pairs)} seeds)")
+    return texts
+
+
+def finished(seed: int, bits: int, rounds: int, level: float, workers: int | None) -> Line:
+    """Train one run and read its line from its log."""
+    overrides, commit = [*WIDTHS, f"precision.upload={bits}"], _commit()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        fedfloor.run(SCENARIO, POLICY, rounds=rounds, seed=seed, overrides=overrides, out=folder, workers=workers)
+        (run,) = collect([folder]).runs
+        accuracy = final_accuracy(run)
+        assert accuracy is not None
+        reached = rounds_to_reach(run, level, averaged(len(run.accuracy[1])))
+        sets = " ".join(f"--set {entry}" for entry in overrides)
+        return Line(
+            upload=bits,
+            seed=seed,
+            rounds=rounds,
+            level=level,
+            final_accuracy=accuracy,
+            mean_delay_s=run.summary.mean_delay,
+            time_to_level_s=math.nan if reached is None else run.records[reached - 1].clock,
+            clock_s=run.summary.clock,
+            command=f"fedfloor run {SCENARIO} --policy {POLICY} --seed {seed} --rounds {rounds} {sets}",
+            commit=commit,
+        )
+
+
+def _commit() -> str:
+    """The commit that ran; marked if the source was changed since."""
+    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=PLACE, text=True).strip()
+    changed = subprocess.check_output(["git", "status", "--porcelain", "--", "src"], cwd=PLACE)
+    return f"{commit}-changed" if changed else commit
+
+
+def _append(path: Path, line: Line) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(asdict(line))
+
+
+def main() -> None:
+    """Train what is missing, or print the differences."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10, help="train seeds 1 to this number")
+    parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--level", type=float, default=0.25, help="accuracy whose simulated time is taken")
+    parser.add_argument("--workers", type=int, help="training processes; one per core if not given")
+    parser.add_argument("--csv", type=Path, default=LINES, help="file of finished runs")
+    parser.add_argument("--summary", action="store_true", help="train nothing; print paired differences")
+    arguments = parser.parse_args()
+    if not arguments.summary:
+        seeds = range(1, arguments.seeds + 1)
+        for seed, bits in missing(lines_of(arguments.csv), seeds, arguments.rounds, arguments.level):
+            line = finished(seed, bits, arguments.rounds, arguments.level, arguments.workers)
+            _append(arguments.csv, line)
+            delay = plain(line.mean_delay_s)
+            print(f"seed {seed}, {bits} bits: accuracy {line.final_accuracy:.1%}, mean delay {delay} s", flush=True)
+    print("\n".join(differences(lines_of(arguments.csv))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Characters that programs obey instead of showing them; names in received files may contain them."""
+
+__all__ = ["printable"]
+
+#: control characters, those that change the direction of the text after them, and halves of a character
+_OBEYED = [
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    0x61C,
+    0x200E,
+    0x200F,
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+    *range(0xD800, 0xE000),  # bytes of a file name that are not UTF-8; no file in UTF-8 can hold them
+    0xFEFF,
+]
+_SHOWN = {code: "\ufffd" for code in _OBEYED if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """The text with U+FFFD for every such character but newlines and tabs."""
+    return text.translate(_SHOWN)

@@ -1,0 +1,230 @@
+"""Snapshots of rounds to states that a policy decides on, and back."""
+
+__all__ = ["snapshot_of", "state_of"]
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedfloor.arrays import Floats
+from fedfloor.costs.links import Links, Traffic
+from fedfloor.costs.plant import Band, Devices, Gateways, MeasuredCosts, PlantArrays, Workload
+from fedfloor.scenario.file import Baseline
+from fedfloor.scheduling.snapshot import Snapshot, SnapshotDevice, SnapshotLink, SnapshotTraffic
+from fedfloor.scheduling.state import RoundState
+from fedfloor.theory.participation import uniform_rates
+from fedfloor.weather.draws import Weather
+
+#: stands for infinity, which JSON cannot express
+_UNLIMITED = 1e30
+#: field of `Links` -> key of a snapshot
+_LINK_KEYS = {
+    "rate_up": "up_bps",
+    "rate_down": "down_bps",
+    "device_up": "joule_per_bit_up",
+    "device_down": "joule_per_bit_down",
+    "gateway_up": "gateway_joule_per_bit_up",
+    "gateway_down": "gateway_joule_per_bit_down",
+}
+
+
+def state_of(snapshot: Snapshot) -> RoundState:
+    """State of the round that a snapshot describes."""
+    gateways = snapshot.gateways
+    devices = [device for gateway in gateways for device in gateway.devices]
+
+    def gateway(key: str) -> Floats:
+        return np.array([getattr(entry, key) for entry in gateways], dtype=float)
+
+    def device(key: str) -> Floats:
+        return np.array([getattr(entry, key) for entry in devices], dtype=float)
+
+    def layer(key: str) -> Floats:
+        return np.array([getattr(entry, key) for entry in snapshot.layers], dtype=float)
+
+    uniform = float(uniform_rates(len(gateways), len(gateways[0].uplink_gain))[0])
+    return RoundState(
+        index=snapshot.round,
+        seed=snapshot.seed,
+        plant=PlantArrays(
+            workload=Workload.from_layers(
+                layer("flops_per_sample"),
+                layer("fixed_bytes"),
+                layer("bytes_per_sample"),
+                local_iterations=snapshot.local_iterations,
+                model_bits=snapshot.model_bits,
+                upload_bits=snapshot.upload_bits,
+                download_bits=snapshot.download_bits,
+                min_cut=snapshot.min_cut,
+                traffic=_traffic(snapshot),
+            ),
+            band=Band(
+                snapshot.radio.uplink_bandwidth_hz,
+                snapshot.radio.downlink_bandwidth_hz,
+                snapshot.radio.noise_w_per_hz,
+                snapshot.radio.base_station_power_w,
+            ),
+            gateways=Gateways(
+                names=tuple(entry.name for entry in gateways),
+                flops_per_cycle=gateway("flops_per_cycle"),
+                switched_capacitance=gateway("switched_capacitance"),
+                min_frequency=gateway("min_frequency_hz"),
+                max_frequency=gateway("max_frequency_hz"),
+                memory_bytes=gateway("memory_bytes"),
+                max_power=gateway("max_power_w"),
+            ),
+            devices=Devices(
+                names=tuple(entry.name for entry in devices),
+                floor=np.repeat(np.arange(len(gateways)), [len(entry.devices) for entry in gateways]),
+                batch=device("batch"),
+                flops_per_cycle=device("flops_per_cycle"),
+                switched_capacitance=device("switched_capacitance"),
+                frequency=device("frequency_hz"),
+                memory_bytes=device("memory_bytes"),
+                links=_links(devices),
+            ),
+            measured=_measured(devices),
+        ),
+        weather=Weather(
+            uplink_gain=gateway("uplink_gain"),
+            downlink_gain=gateway("downlink_gain"),
+            uplink_interference=gateway("uplink_interference_w"),
+            downlink_interference=gateway("downlink_interference_w"),
+            gateway_energy=gateway("energy_j"),
+            device_energy=device("energy_j"),
+        ),
+        queue=gateway("queue"),
+        target_rate=np.array([uniform if entry.target_rate is None else entry.target_rate for entry in gateways]),
+        last_loss=np.array([np.nan if entry.last_loss is None else entry.last_loss for entry in gateways]),
+        baseline=snapshot.baseline or Baseline(cut=snapshot.min_cut, frequency_share=1.0),
+    )
+
+
+def _traffic(snapshot: Snapshot) -> Traffic | None:
+    """What devices and gateways exchange; None without links."""
+    if snapshot.traffic is None or all(layer.boundary_per_sample is None for layer in snapshot.layers):
+        return None
+    sizes = snapshot.traffic.model_dump()
+    first = sizes.pop("input_per_sample")
+    return Traffic(
+        values=np.array([first, *(layer.boundary_per_sample or 0.0 for layer in snapshot.layers)]),
+        parameters_below=np.cumsum([0.0, *(layer.parameters or 0.0 for layer in snapshot.layers)]),
+        iterations=snapshot.local_iterations,
+        **sizes,
+    )
+
+
+def _links(devices: Sequence[SnapshotDevice]) -> Links | None:
+    """Links of the devices; None if nobody has one."""
+    if all(device.link is None for device in devices):
+        return None
+    rows = [device.link or SnapshotLink() for device in devices]
+    return Links(
+        **{
+            name: np.array([math.inf if getattr(row, key) is None else getattr(row, key) for row in rows])
+            for name, key in _LINK_KEYS.items()
+        }
+    )
+
+
+def _measured(devices: Sequence[SnapshotDevice]) -> MeasuredCosts | None:
+    """Measured costs; None without measurements."""
+    cycles = [device.cycles for device in devices if device.cycles is not None]
+    sizes = [device.bytes for device in devices if device.bytes is not None]
+    if not cycles:
+        return None
+    return MeasuredCosts(
+        bottom_cycles=np.array([halves.device for halves in cycles]),
+        top_cycles=np.array([halves.gateway for halves in cycles]),
+        bottom_bytes=np.array([halves.device for halves in sizes]),
+        top_bytes=np.array([halves.gateway for halves in sizes]),
+    )
+
+
+def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, object]:
+    """Write a round as plain data that `parse_snapshot` accepts; infinite budgets become very large numbers."""
+    plant, weather, work = state.plant, state.weather, state.plant.workload
+    sums = (work.flop_below, work.fixed_bytes_below, work.sample_bytes_below)
+    flop, fixed, sample = (np.diff(column) for column in sums)
+    traffic = None if plant.devices.links is None else work.traffic
+    sent_bits = {"upload_bits": work.upload_bits, "download_bits": work.download_bits}
+    return {
+        "tradeoff_v": tradeoff_v,
+        "local_iterations": work.local_iterations,
+        "model_bits": work.model_bits,
+        **{key: bits for key, bits in sent_bits.items() if bits != work.model_bits},
+        "min_cut": work.min_cut,
+        "round": state.index,
+        "seed": state.seed,
+        "baseline": state.baseline.model_dump(),
+        "radio": {
+            "uplink_bandwidth_hz": plant.band.uplink_bandwidth,
+            "downlink_bandwidth_hz": plant.band.downlink_bandwidth,
+            "noise_w_per_hz": plant.band.noise_density,
+            "base_station_power_w": plant.band.base_station_power,
+        },
+        **({} if traffic is None else {"traffic": _traffic_table(traffic)}),
+        "layers": [
+            {
+                "name": f"layer{i + 1}",
+                "flops_per_sample": flop[i],
+                "fixed_bytes": fixed[i],
+                "bytes_per_sample": sample[i],
+                **({} if traffic is None else _crossing(traffic, i)),
+            }
+            for i in range(work.layers)
+        ],
+        "gateways": [
+            {
+                "name": name,
+                "flops_per_cycle": plant.gateways.flops_per_cycle[m],
+                "switched_capacitance": plant.gateways.switched_capacitance[m],
+                "min_frequency_hz": plant.gateways.min_frequency[m],
+                "max_frequency_hz": plant.gateways.max_frequency[m],
+                "memory_bytes": min(plant.gateways.memory_bytes[m], _UNLIMITED),
+                "energy_j": min(weather.gateway_energy[m], _UNLIMITED),
+                "max_power_w": plant.gateways.max_power[m],
+                "queue": state.queue[m],
+                "last_loss": None if math.isnan(state.last_loss[m]) else state.last_loss[m],
+                "target_rate": state.target_rate[m],
+                "uplink_gain": weather.uplink_gain[m].tolist(),
+                "downlink_gain": weather.downlink_gain[m].tolist(),
+                "uplink_interference_w": weather.uplink_interference[m].tolist(),
+                "downlink_interference_w": weather.downlink_interference[m].tolist(),
+                "devices": [_device(state, int(n)) for n in np.flatnonzero(plant.devices.floor == m)],
+            }
+            for m, name in enumerate(plant.gateways.names)
+        ],
+    }
+
+
+def _device(state: RoundState, n: int) -> dict[str, object]:
+    devices, links, measured = state.plant.devices, state.plant.devices.links, state.plant.measured
+    table: dict[str, object] = {
+        "name": devices.names[n],
+        "batch": int(devices.batch[n]),
+        "flops_per_cycle": devices.flops_per_cycle[n],
+        "switched_capacitance": devices.switched_capacitance[n],
+        "frequency_hz": devices.frequency[n],
+        "memory_bytes": min(devices.memory_bytes[n], _UNLIMITED),
+        "energy_j": min(state.weather.device_energy[n], _UNLIMITED),
+    }
+    if links is not None:
+        values = {key: float(getattr(links, name)[n]) for name, key in _LINK_KEYS.items()}
+        table["link"] = {key: value if math.isfinite(value) else None for key, value in values.items()}
+    if measured is not None:
+        table["cycles"] = {"device": measured.bottom_cycles[n].tolist(), "gateway": measured.top_cycles[n].tolist()}
+        table["bytes"] = {"device": measured.bottom_bytes[n].tolist(), "gateway": measured.top_bytes[n].tolist()}
+    return table
+
+
+def _traffic_table(traffic: Traffic) -> dict[str, object]:
+    sizes = {key: getattr(traffic, key) for key in SnapshotTraffic.model_fields if key != "input_per_sample"}
+    return {"input_per_sample": traffic.values[0], **sizes}
+
+
+def _crossing(traffic: Traffic, i: int) -> dict[str, object]:
+    """What a layer adds to the traffic."""
+    parameters = np.diff(traffic.parameters_below)
+    return {"parameters": parameters[i], "boundary_per_sample": traffic.values[i + 1]}

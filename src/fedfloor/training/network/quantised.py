@@ -1,0 +1,87 @@
+"""Tensors with fewer than 32 bits per number: stochastic rounding to whole steps, and messages made of them.
+
+`costs/precision.py` counts the bits of these messages.
+"""
+
+__all__ = ["Quantised", "boundary_stream", "pack", "quantised", "unpack", "upload_stream"]
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.arrays import Vector
+from fedfloor.training.network.weights import Piece
+
+#: bits per number -> its type in a message
+_TYPES: dict[int, np.dtype[np.signedinteger]] = {16: np.dtype("<i2"), 8: np.dtype("i1")}
+_SCALE = np.dtype("<f4")
+_COUNTER: np.dtype[np.signedinteger] = np.dtype("<i4")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantised:
+    """A tensor as it is sent."""
+
+    scale: np.float32  #: length of a step; 0 if all numbers are 0
+    steps: npt.NDArray[np.signedinteger]  #: whole numbers from -(2^(b-1) - 1) to 2^(b-1) - 1
+
+    @property
+    def values(self) -> Vector:
+        """The tensor as it is received."""
+        return self.steps.astype(np.float32) * self.scale
+
+
+def boundary_stream(seed: int, index: int, device: int, iteration: int) -> np.random.Generator:
+    """Random numbers that round what crosses a device's cut in an iteration, first up, then down."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3, index, device, iteration)))
+
+
+def upload_stream(seed: int, index: int, floor: int) -> np.random.Generator:
+    """Random numbers that round a floor's update in a round."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4, index, floor)))
+
+
+def quantised(values: Vector, bits: int, rng: np.random.Generator) -> Quantised:
+    """Round a tensor to steps of max|x| / (2^(b-1) - 1): up or down at random, so that the mean is right.
+
+    Raises an OverflowError for a tensor that is not finite.
+    """
+    largest, most = np.abs(values).max(initial=np.float32(0.0)), np.float32(2 ** (bits - 1) - 1)
+    if not np.isfinite(largest):
+        raise OverflowError("is not finite")
+    scale = np.float32(largest / most)
+    if scale * np.float64(most) < largest:
+        scale = np.nextafter(scale, np.float32(np.inf))  # rounded up, so that no number has too many steps
+    # float64, because a float32 that counts thousands of steps has few digits left for the part that is rounded
+    steps = values / np.float64(scale if scale > 0.0 else 1.0)
+    steps += rng.random(values.shape, np.float32)
+    return Quantised(scale, np.floor(steps, out=steps).astype(_TYPES[bits]))
+
+
+def pack(update: Vector, pieces: Sequence[Piece], bits: int, rng: np.random.Generator) -> bytes:
+    """Serialise an update (P,), tensor by tensor: the scale, then the steps; counters stay exact."""
+    parts: list[bytes] = []
+    for piece in pieces:
+        values = update[piece.place]
+        if piece.counts:
+            parts.append(np.rint(values).astype(_COUNTER).tobytes())
+        else:
+            sent = quantised(values, bits, rng)
+            parts += [sent.scale.astype(_SCALE).tobytes(), sent.steps.tobytes()]
+    return b"".join(parts)
+
+
+def unpack(message: bytes, pieces: Sequence[Piece], bits: int) -> Vector:
+    """Read a message as an update (P,)."""
+    update = np.empty(pieces[-1].place.stop if pieces else 0, np.float32)
+    at = 0
+    for piece in pieces:
+        size, kind, scale = piece.place.stop - piece.place.start, _COUNTER, np.float32(1.0)
+        if not piece.counts:
+            scale, kind = np.frombuffer(message, _SCALE, 1, at)[0], _TYPES[bits]
+            at += _SCALE.itemsize
+        update[piece.place] = Quantised(scale, np.frombuffer(message, kind, size, at)).values
+        at += size * kind.itemsize
+    return update

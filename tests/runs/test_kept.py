@@ -1,0 +1,81 @@
+"""Run folders, snapshots and answers of an earlier version, kept as they were: `kept/` was made before device links.
+
+`fedfloor run quick --policy ddsra:v=1 --workers 1 --set model.width=0.25 --set participation.rates=uniform
+--set training.checkpoint_every=3 --set training.evaluate_every=3` with `--rounds 3` left `run`, and with `--rounds 6
+--resume` the log `after.jsonl` and the weights `after.safetensors`. `plan --round 5` of that gave the other two files.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import fedfloor
+from fedfloor.api import evaluate
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint
+
+KEPT = Path(__file__).parent / "kept"
+SETTINGS = (
+    "model.width=0.25",
+    "participation.rates=uniform",
+    "training.checkpoint_every=3",
+    "training.evaluate_every=3",
+)
+
+
+def quick(out: Path, rounds: int, *, resume: bool = False) -> Any:
+    return fedfloor.run("quick", "ddsra:v=1", overrides=SETTINGS, rounds=rounds, workers=1, out=out, resume=resume)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(KEPT / "run", tmp_path / "run"))
+
+
+def scheduled(log: Path) -> list[Any]:
+    """The records of a log without what depends on the arithmetic of the machine."""
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    for record in records:
+        record["accuracy"] = record["loss"] = None
+        for gateway in record["gateways"]:
+            gateway["loss"] = gateway["divergence_bound"] = None
+    return records
+
+
+def test_an_old_run_resumes_to_the_bit(kept: Path, tmp_path: Path) -> None:
+    assert quick(kept, 6, resume=True).resumed == 3
+    assert scheduled(kept / "rounds.jsonl") == scheduled(KEPT / "after.jsonl")
+    quick(tmp_path / "here", 3)
+    if (tmp_path / "here" / "rounds.jsonl").read_bytes() != (KEPT / "run" / "rounds.jsonl").read_bytes():
+        pytest.skip("this machine's arithmetic differs in the last bits from that of the machine that kept the run")
+    assert (kept / "rounds.jsonl").read_bytes() == (KEPT / "after.jsonl").read_bytes()
+    checkpoint, weights = load_checkpoint(kept), load_file(KEPT / "after.safetensors")
+    assert checkpoint is not None
+    assert checkpoint.state.weights.keys() == weights.keys()
+    assert all(np.array_equal(checkpoint.state.weights[name], tensor) for name, tensor in weights.items())
+
+
+def test_the_same_settings_still_resolve_to_the_same_file(kept: Path, tmp_path: Path) -> None:
+    quick(tmp_path / "here", 3)
+    assert (tmp_path / "here" / "scenario.toml").read_bytes() == (kept / "scenario.toml").read_bytes()
+
+
+def test_an_old_run_is_reported_and_evaluated(kept: Path, tmp_path: Path) -> None:
+    assert fedfloor.report(kept, out=tmp_path / "report").page.is_file()
+    assert 0.0 <= evaluate(kept)["accuracy"] <= 1.0
+
+
+def test_a_round_of_an_old_run_is_decided_again_as_it_was(kept: Path) -> None:
+    record = json.loads((kept / "rounds.jsonl").read_text().splitlines()[2])
+    answer = fedfloor.plan(kept, round=2)
+    assert answer["delay_s"] == record["delay_s"]
+    assert [gateway["channel"] for gateway in answer["gateways"]] == [entry["channel"] for entry in record["gateways"]]
+
+
+def test_an_old_snapshot_has_the_old_answer() -> None:
+    answer, before = dict(fedfloor.plan(KEPT / "round.json")), json.loads((KEPT / "answer.json").read_text())
+    assert json.loads(json.dumps(answer | {"solve_s": 0.0})) == before | {"solve_s": 0.0}
