@@ -11,7 +11,7 @@ export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
 MINUTES ?= 20
-.PHONY: help demo test test-all soak bench bench-peers lint types format wheel clean
+.PHONY: help demo test test-all ready soak bench bench-peers lint types format wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -45,11 +45,15 @@ demo: $(VENV)/.train $(VENV)/.compiled ## train the preset `quick`: rounds of sc
 	@rm -rf runs/demo
 	@$(BIN)/fedfloor run quick --out runs/demo
 
-test: $(VENV)/.dev lint types ## ruff, mypy --strict and pytest
+test: ready ## ruff, mypy --strict and pytest
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
-test-all: $(VENV)/.dev lint types ## the same with the slow tests: twice as long
+test-all: ready ## the same with the slow tests: twice as long
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The solver is compiled beside the checks, so that the processes of pytest find it and do not each compile it.
+ready: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.compiled lint types
 
 lint: $(VENV)/.dev ## check format and style
 	$(BIN)/ruff format --check .

@@ -173,6 +173,7 @@ def test_a_second_comparison_in_the_same_folder_is_kept_out(whole: Path) -> None
         comparison(whole)
 
 
+@pytest.mark.slow
 def test_a_comparison_that_ends_badly_gives_up_the_folders_of_its_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,9 @@ def with_gateways(state: RoundState, **changes: npt.NDArray[np.float64]) -> Roun
     return dataclasses.replace(state, plant=dataclasses.replace(state.plant, gateways=gateways))
 
 
-@pytest.mark.parametrize("first", range(0, ROUNDS, BLOCK))
+@pytest.mark.parametrize(
+    "first", [0, BLOCK, *(pytest.param(first, marks=pytest.mark.slow) for first in range(2 * BLOCK, ROUNDS, BLOCK))]
+)
 def test_exact_equals_full_enumeration(first: int) -> None:
     for seed in range(first, first + BLOCK):
         rng = np.random.default_rng(seed)

@@ -74,8 +74,10 @@ def workers_doing(what: str) -> list[int]:
 
 @pytest.mark.parametrize(
     "options",
-    [("participation.observe_every=2",), ("precision.upload=8", "precision.boundary=8", "baseline.cut=2")],
-    ids=["measuring", "few bits"],
+    [
+        pytest.param(("participation.observe_every=2",), marks=pytest.mark.slow, id="measuring"),
+        pytest.param(("precision.upload=8", "precision.boundary=8", "baseline.cut=2"), id="few bits"),
+    ],
 )
 def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tuple[str, ...], tmp_path: Path) -> None:
     small_run(tmp_path / "here", *options, rounds=4)
