@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from fedfloor.errors import ProfileError
-from fedfloor.runs.machine import processor_name, read_frequency, start_power_reading
+from fedfloor.runs.machine import (
+    maximum_frequency,
+    memory_bytes,
+    processor_name,
+    read_frequency,
+    start_energy_reading,
+    start_power_reading,
+)
 
 PC = "\n".join(
     f"processor\t: {n}\nmodel name\t: Fast CPU\ncpu MHz\t\t: {mhz}\n" for n, mhz in enumerate((2800, 3100.5))
@@ -31,6 +38,31 @@ def test_a_raspberry_pi_names_its_board_and_scales_its_frequency(tmp_path: Path)
     for core, kilohertz in enumerate((600_000, 1_500_000)):
         put(tmp_path, f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq", f"{kilohertz}\n")
     assert read_frequency(tmp_path) == (1.5e9, "scaling_cur_freq")
+
+
+def test_the_highest_frequency_is_that_of_the_fastest_core_or_else_the_present_one(tmp_path: Path) -> None:
+    assert maximum_frequency(tmp_path) is None
+    put(tmp_path, "proc/cpuinfo", PC)
+    assert maximum_frequency(tmp_path) == 3100.5e6
+    for core, kilohertz in enumerate((1_800_000, 2_400_000)):
+        put(tmp_path, f"sys/devices/system/cpu/cpu{core}/cpufreq/cpuinfo_max_freq", f"{kilohertz}\n")
+    assert maximum_frequency(tmp_path) == 2.4e9
+
+
+@pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_a_container_has_the_memory_of_its_limit(name: str, tmp_path: Path) -> None:
+    installed = memory_bytes(tmp_path)
+    for text, expected in (("10000000\n", 10**7), ("max\n", installed), (f"{2**63}\n", installed), ("", installed)):
+        put(tmp_path, f"sys/fs/cgroup/{name}", text)
+        assert memory_bytes(tmp_path) == expected
+
+
+def test_energy_is_read_several_times_from_one_beginning(tmp_path: Path) -> None:
+    put(tmp_path, "sys/class/powercap/intel-rapl:0/energy_uj", "5000000\n")
+    spent = start_energy_reading(tmp_path)
+    for microjoules, joules in ((6_000_000, 1.0), (9_500_000, 4.5)):
+        put(tmp_path, "sys/class/powercap/intel-rapl:0/energy_uj", f"{microjoules}\n")
+        assert spent() == pytest.approx(joules)
 
 
 def test_power_is_a_number_or_the_mean_of_a_file(tmp_path: Path) -> None:

@@ -1,8 +1,17 @@
-"""What this machine says about itself: processor, clock frequency and power."""
+"""What this machine says about itself: processor, clock frequency, memory, power and energy."""
 
-__all__ = ["PowerReading", "processor_name", "read_frequency", "start_power_reading"]
+__all__ = [
+    "PowerReading",
+    "maximum_frequency",
+    "memory_bytes",
+    "processor_name",
+    "read_frequency",
+    "start_energy_reading",
+    "start_power_reading",
+]
 
 import math
+import os
 import platform
 import re
 import statistics
@@ -10,8 +19,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from fedfloor.errors import ProfileError, shown
+
+Result = TypeVar("Result")
 
 _ROOT = Path("/")
 
@@ -33,17 +45,70 @@ def processor_name(root: Path = _ROOT) -> str:
     return match[1].strip() if match else platform.processor() or platform.machine() or "unknown"
 
 
+def memory_bytes(root: Path = _ROOT) -> int:
+    """Memory [byte] that programs can use here: that of the machine, or of the container if that is less."""
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [_text(root / "sys/fs/cgroup" / name).strip() for name in ("memory.max", "memory/memory.limit_in_bytes")]
+    return min([installed, *(int(text) for text in limits if text.isdecimal() and int(text) > 0)])
+
+
+def maximum_frequency(root: Path = _ROOT) -> float | None:
+    """Highest frequency [Hz] of the fastest core; where nothing says it, the present one; None without that too."""
+    kilohertz = _fastest(root, "cpuinfo_max_freq")
+    if kilohertz is not None:
+        return 1e3 * kilohertz
+    present = read_frequency(root)
+    return present[0] if present is not None else None
+
+
 def read_frequency(root: Path = _ROOT) -> tuple[float, str] | None:
     """Frequency [Hz] of the fastest core at this moment, and the file that says so; None if none does."""
-    folder = root / "sys/devices/system/cpu"
-    scaled = [_text(path).strip() for path in sorted(folder.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))]
-    kilohertz = [float(text) for text in scaled if text.isdigit() and int(text) > 0]
-    if kilohertz:
-        return 1e3 * max(kilohertz), "scaling_cur_freq"
+    kilohertz = _fastest(root, "scaling_cur_freq")
+    if kilohertz is not None:
+        return 1e3 * kilohertz, "scaling_cur_freq"
     megahertz = [
         float(text) for text in re.findall(r"^cpu MHz\s*:\s*([0-9.]+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
     ]
     return (1e6 * max(megahertz), "/proc/cpuinfo") if megahertz and max(megahertz) > 0 else None
+
+
+def _fastest(root: Path, name: str) -> float | None:
+    """The largest number [kHz] that any core has in its file of this name; None if no core has one."""
+    folder = root / "sys/devices/system/cpu"
+    texts = [_text(path).strip() for path in sorted(folder.glob(f"cpu[0-9]*/cpufreq/{name}"))]
+    return max((float(text) for text in texts if text.isdecimal() and int(text) > 0), default=None)
+
+
+def start_energy_reading(root: Path = _ROOT) -> Callable[[], float]:
+    """Begin to read the RAPL counters of Intel and AMD processors; what it returns gives the energy [J] since then.
+
+    The counters count what the processors of the whole machine spend, for whatever program. A counter that has wrapped
+    once is understood, which happens after many minutes. Both functions raise a ValueError that names what is missing
+    or cannot be read.
+    """
+    domains = sorted((root / "sys/class/powercap").glob("intel-rapl:[0-9]"))
+    # The domain of the whole platform contains the packages, which would count twice.
+    counters = [domain for domain in domains if _text(domain / "name").strip() != "psys"] or domains
+    if not counters:
+        raise ValueError("this machine has no RAPL counters")
+    before = [_joules(counter / "energy_uj") for counter in counters]
+
+    def spent() -> float:
+        total = 0.0
+        for counter, first in zip(counters, before, strict=True):
+            joules = _joules(counter / "energy_uj") - first
+            total += joules if joules >= 0.0 else joules + _joules(counter / "max_energy_range_uj")
+        return total
+
+    return spent
+
+
+def _joules(path: Path) -> float:
+    try:
+        return 1e-6 * float(path.read_text())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{path} cannot be read: {reason}") from None
 
 
 def start_power_reading(choice: str, root: Path = _ROOT) -> Callable[[], PowerReading]:
@@ -63,31 +128,22 @@ def start_power_reading(choice: str, root: Path = _ROOT) -> Callable[[], PowerRe
 
 
 def _rapl(label: str, root: Path) -> Callable[[], PowerReading]:
-    counters = sorted((root / "sys/class/powercap").glob("intel-rapl:[0-9]"))
-    if not counters:
-        raise ProfileError(f"{label}: this machine has no RAPL counters. Give a number of watts, or a file of readings")
-    before, begin = [_joules(counter, label) for counter in counters], time.monotonic()
+    def read(counters: Callable[[], Result]) -> Result:
+        try:
+            return counters()
+        except ValueError as error:
+            advice = "Run as a user who may read the counters, or give a number of watts, or a file of readings"
+            raise ProfileError(f"{label}: {error}. {advice}") from None
+
+    spent, begin = read(lambda: start_energy_reading(root)), time.monotonic()
 
     def end() -> PowerReading:
-        seconds = time.monotonic() - begin
-        spent = 0.0
-        for counter, first in zip(counters, before, strict=True):
-            joules = _joules(counter, label) - first
-            spent += joules if joules >= 0.0 else joules + _joules(counter, label, "max_energy_range_uj")
-        if spent <= 0.0:
+        joules, seconds = read(spent), time.monotonic() - begin
+        if joules <= 0.0:
             raise ProfileError(f"{label}: the counters did not move. Give a number of watts, or a file of readings")
-        return PowerReading(spent / seconds, "rapl")
+        return PowerReading(joules / seconds, "rapl")
 
     return end
-
-
-def _joules(counter: Path, label: str, name: str = "energy_uj") -> float:
-    try:
-        return 1e-6 * float((counter / name).read_text())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        advice = "Run as a user who may read it, or give a number of watts"
-        raise ProfileError(f"{label}: {counter / name} cannot be read: {reason}. {advice}") from None
 
 
 def _recorded(path: Path, label: str) -> Callable[[], PowerReading]:
