@@ -20,7 +20,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
-    "workers rounds runs reports api cli",
+    "workers rounds runs deploy reports api cli",
     "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws",
@@ -37,12 +37,13 @@ ORDER = {
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
     "export evaluate plan tradeoff mirror compare",
+    "deploy": "certificates signing authority identity",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
-    "cli/show": "terminal scenarios hardware datasets plans tradeoffs watching runs reports comparisons",
+    "cli/show": "terminal scenarios hardware datasets certificates plans tradeoffs watching runs reports comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")
@@ -55,6 +56,9 @@ HOMES = {
     "mlflow": "rounds/listeners",
     "matplotlib": "reports",
     "plotly": "reports",
+    "grpc": "deploy",
+    "google": "deploy",
+    "cryptography": "deploy",
 }
 #: modules that use keys of the log as keys of something else -> of what
 OTHER_KEYS = {

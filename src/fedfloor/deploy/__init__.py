@@ -1,0 +1,1 @@
+"""A plant of real machines: who they are, and how they talk to each other. Needs the extra 'deploy'."""
