@@ -1,5 +1,6 @@
 """Who a process is and whom it believes, and how both follow the files of its folder."""
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -7,10 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from fedfloor.deploy.authority import renew, revoke
-from fedfloor.deploy.certificates import Role, peer_of
+from fedfloor.deploy.certificates import PrivateKey, Role, peer_of
 from fedfloor.deploy.identity import Credentials, load_identity, peer_problem
+from fedfloor.deploy.signing import Signer, new_key, pem
 from fedfloor.errors import DeploymentError
 from tests.deploy.conftest import NOW, PARTIES
 
@@ -158,21 +162,32 @@ def test_a_peer_is_welcome_or_refused_for_a_reason(plant: Path, foreign: Path) -
     assert peer_problem(peer_of(pem_of(plant / "device" / "press")), after, name="\x1b" * 1000).isprintable()
 
 
-def test_the_name_of_the_issuer_is_not_believed_without_its_signature(plant: Path, foreign: Path) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-
-    from fedfloor.deploy.signing import new_key, pem
-
-    trust = load_identity(plant / "gateway" / "press").trust
-    real, key = peer_of(pem_of(plant / "device" / "press")).certificate, new_key()
-    builder = x509.CertificateBuilder(real.issuer, real.subject, key.public_key(), real.serial_number)
+def forged(real: x509.Certificate, *, is_own_issuer: bool = False) -> tuple[PrivateKey, bytes]:
+    """A key of somebody else, and a certificate that this key has signed but that looks like a real one."""
+    key, issuer = new_key(), real.subject if is_own_issuer else real.issuer
+    builder = x509.CertificateBuilder(issuer, real.subject, key.public_key(), real.serial_number)
     builder = builder.not_valid_before(real.not_valid_before_utc).not_valid_after(real.not_valid_after_utc)
     for extension in real.extensions:
         builder = builder.add_extension(extension.value, critical=extension.critical)
-    forged = peer_of(pem(builder.sign(key, hashes.SHA256())))
-    assert (forged.role, forged.name, forged.serial) == (Role.DEVICE, "press", peer_of(pem(real)).serial)
-    assert "is not signed by the CA of this plant" in peer_problem(forged, trust)
+    return key, pem(builder.sign(key, hashes.SHA256()))
+
+
+def test_the_name_of_the_issuer_is_not_believed_without_its_signature(machine: Path, plant: Path) -> None:
+    trust = load_identity(machine).trust
+    real = peer_of(pem_of(plant / "device" / "press"))
+    key, certificate = forged(real.certificate)
+    assert (peer_of(certificate).name, peer_of(certificate).serial) == (real.name, real.serial)
+    assert "is not signed by the CA of this plant" in peer_problem(peer_of(certificate), trust)
+    (machine / "revoked.pem").write_bytes(pem(Signer(trust.ca, key).revocation_list(9, (), NOW)))
+    with pytest.raises(DeploymentError, match=r"revoked.pem: must be signed by the CA of this plant"):
+        load_identity(machine)
+
+
+def test_a_certificate_that_signed_itself_is_no_ca(machine: Path) -> None:
+    _, certificate = forged(peer_of(pem_of(machine)).certificate, is_own_issuer=True)
+    (machine / "ca.pem").write_bytes(certificate)
+    with pytest.raises(DeploymentError, match=r"ca.pem: must be the certificate of a CA"):
+        load_identity(machine)
 
 
 def followed(machine: Path) -> tuple[Credentials, list[str]]:
@@ -205,7 +220,7 @@ def test_a_half_copied_folder_changes_nothing_and_is_told_once(first: str, machi
     assert credentials.identity == old
     assert len(told) == 1
     assert "key.pem: is the key of another certificate" in told[0]
-    assert told[0].endswith("the files that were read before stay in use")
+    assert told[0].endswith("Until then, what was read before stays in use")
     copied(plant / "gateway" / "press", machine)
     assert credentials.refresh()
     assert credentials.identity.own.serial != old.own.serial
@@ -229,8 +244,6 @@ def test_a_file_that_is_gone_or_cut_changes_nothing(machine: Path) -> None:
 
 
 def test_a_revocation_list_is_noticed_by_its_content(machine: Path, plant: Path) -> None:
-    import os
-
     credentials, told = followed(machine)
     before, path = (machine / "revoked.pem").stat(), machine / "revoked.pem"
     device = peer_of(pem_of(plant / "device" / "press"))
@@ -243,14 +256,28 @@ def test_a_revocation_list_is_noticed_by_its_content(machine: Path, plant: Path)
     assert told == []
 
 
-def test_a_list_is_taken_even_if_the_rest_is_half_copied(machine: Path, plant: Path) -> None:
+def test_a_list_is_taken_even_if_the_rest_is_half_copied(machine: Path, plant: Path, tmp_path: Path) -> None:
     credentials, told = followed(machine)
+    before = copied(machine, tmp_path / "before")
     revoke(plant, "press", role=Role.DEVICE)
     copied(plant / "ca", machine, "revoked.pem")
     (machine / "key.pem").write_bytes(b"")
     assert credentials.refresh()
     assert credentials.identity.trust.number == 2
-    assert len(told) == 1
+    copied(before, machine)  # the files that the process began with, and an older list with them
+    assert not credentials.refresh()
+    assert credentials.identity.trust.number == 2
+    assert ["key.pem: must be" in told[0], "above 2, that of the list in use, got 1" in told[1]] == [True, True]
+
+
+def test_the_same_problem_is_told_again_after_it_was_solved(machine: Path) -> None:
+    credentials, told = followed(machine)
+    for _ in range(2):
+        (machine / "key.pem").chmod(0o644)
+        credentials.refresh()
+        (machine / "key.pem").chmod(0o600)
+        credentials.refresh()
+    assert len(told) == 2
 
 
 def test_older_and_foreign_lists_are_refused(machine: Path, plant: Path, foreign: Path, tmp_path: Path) -> None:

@@ -64,13 +64,13 @@ def peer_problem(
     With `role`, it must have this role; with `name`, which is what the peer calls itself, its certificate must be for
     this name.
     """
-    flaw = _flaw(peer, trust, role, name, now)
+    flaw = _flaw(peer, trust, role, name, datetime.now(UTC) if now is None else now)
     return f"the certificate of {peer} {flaw}" if flaw else ""
 
 
-def _flaw(peer: Peer, trust: Trust, role: Role | None, name: str | None, now: datetime | None) -> str:
+def _flaw(peer: Peer, trust: Trust, role: Role | None, name: str | None, time: datetime) -> str:
     """What is wrong with a certificate, and what to do, as the end of a sentence that begins with the certificate."""
-    time, ca_end = datetime.now(UTC) if now is None else now, trust.ca.not_valid_after_utc
+    ca_end = trust.ca.not_valid_after_utc
     if not is_issued_by(peer.certificate, trust.ca):
         return "is not signed by the CA of this plant. Use one that this CA has issued"
     revoked = trust.revoked_on(peer.certificate)
@@ -100,29 +100,20 @@ def load_identity(
 
 
 def _identity(folder: Path, files: _Files, role: Role | None, name: str | None, now: datetime | None) -> Identity:
-    fresh = _fitting(folder, files)
-    flaw = _flaw(fresh.own, fresh.trust, role, name, now)
-    if flaw:
-        raise DeploymentError(f"{named(folder / CERTIFICATE)}: the certificate of {fresh.own} {flaw}")
-    return fresh
-
-
-def _fitting(folder: Path, files: _Files) -> Identity:
-    """The files as an identity, which may have expired or been revoked."""
     if files.exposure:
         raise DeploymentError(files.exposure)
     path = folder / CERTIFICATE
-    certificate = certificate_from(_there(files.certificate, path), path)
-    own = owner_of(certificate, path)
+    own = owner_of(certificate_from(_there(files.certificate, path), path), path)
     key = key_from(_there(files.key, folder / KEY), folder / KEY)
-    problem = key_problem(key, certificate)
+    problem = key_problem(key, own.certificate)
     if problem:
         raise DeploymentError(f"{named(folder / KEY)}: {problem} than {CERTIFICATE} beside it. {COPY_AGAIN}")
     ca = ca_from(_there(files.ca, folder / CA), folder / CA)
-    if not is_issued_by(certificate, ca):
-        raise DeploymentError(f"{named(path)}: is not signed by the CA in {CA} beside it. {COPY_AGAIN}")
     trust = trust_from(_there(files.revoked, folder / REVOKED), folder / REVOKED, ca)
-    return Identity(pem(certificate), key_pem(key), pem(ca), own, trust)
+    problem = peer_problem(own, trust, role=role, name=name, now=now)
+    if problem:
+        raise DeploymentError(f"{named(path)}: {problem}")
+    return Identity(pem(own.certificate), key_pem(key), pem(ca), own, trust)
 
 
 def _there(content: bytes | None, path: Path) -> bytes:
@@ -157,8 +148,9 @@ class Credentials:
     ) -> None:
         self._folder, self._role, self._tell = folder, role, tell
         self._lock, self._told = threading.Lock(), ""
-        self._files = _read(folder)
-        self._identity = _identity(folder, self._files, role, name, None)
+        files = _read(folder)
+        self._identity = _identity(folder, files, role, name, None)
+        self._files: _Files | None = files  #: those in use; None if the last ones were not taken as they are
 
     @property
     def identity(self) -> Identity:
@@ -171,7 +163,7 @@ class Credentials:
         return peer_problem(identity.own, identity.trust, role=self._role, now=now)
 
     def refresh(self, now: datetime | None = None) -> bool:
-        """Look at the files again; returns whether the identity or the revocation list is another one now."""
+        """Look at the files again; returns whether the identity or its revocation list is another one now."""
         with self._lock:
             files = _read(self._folder)
             if files == self._files:
@@ -181,8 +173,7 @@ class Credentials:
             if problem and problem != self._told:
                 self._tell(problem)
             self._told = problem
-            if not problem:  # otherwise they are looked at again: a certificate may be valid later
-                self._files = files
+            self._files = None if problem else files  # which are looked at again: a certificate may be valid later
             return self._identity != before
 
     def _followed(self, files: _Files, now: datetime | None) -> tuple[Identity, str]:
@@ -193,15 +184,12 @@ class Credentials:
             _refuse_older(path, newer, current.trust)
             current = replace(current, trust=newer)
         try:
-            fresh = _fitting(self._folder, files)
+            fresh = _identity(self._folder, files, self._role, current.own.name, now)
             if fresh.trust.ca == current.trust.ca:
                 _refuse_older(path, fresh.trust, current.trust)
-            flaw = _flaw(fresh.own, fresh.trust, self._role, current.own.name, now)
-            if flaw and fresh.certificate != current.certificate:
-                raise DeploymentError(f"{named(self._folder / CERTIFICATE)}: {flaw}")
         except DeploymentError as error:
-            return current, f"{error}. Until then, the files that were read before stay in use"
-        return fresh, f"{named(self._folder / CERTIFICATE)}: {flaw}" if flaw else ""
+            return current, f"{error}. Until then, what was read before stays in use"
+        return fresh, ""
 
 
 def _refuse_older(path: Path, trust: Trust, before: Trust) -> None:

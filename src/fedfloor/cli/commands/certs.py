@@ -1,4 +1,7 @@
-"""`fedfloor certs init`, `issue`, `renew`, `revoke` and `show`."""
+"""`fedfloor certs init`, `issue`, `renew`, `revoke` and `show`.
+
+What prints certificates is imported after the call, which says so if the extra is missing.
+"""
 
 __all__ = ["certs_app", "certs_init", "certs_issue", "certs_renew", "certs_revoke", "certs_show"]
 
@@ -63,11 +66,12 @@ def certs_init(
     Example:  fedfloor certs init plant-certs --scenario quick --host base-station=10.0.0.1
     """
     from fedfloor import api
-    from fedfloor.cli.show.certificates import print_handed_out
 
     entries = api.make_certificates(
         folder, scenario, hosts=hosts or (), days=days, ca_days=ca_days, overrides=overrides or (), own=own
     )
+    from fedfloor.cli.show.certificates import print_handed_out
+
     print(f"made a CA; its key is {folder / 'ca' / 'key.pem'} and must stay on this machine")
     print_handed_out(folder, entries)
 
@@ -88,7 +92,6 @@ def certs_issue(
     Example:  fedfloor certs issue plant-certs gateway assembly --host 10.0.0.7
     """
     from fedfloor import api
-    from fedfloor.cli.show.certificates import print_handed_out
 
     if scenario is not None and role is None:
         chosen = overrides or ()
@@ -99,6 +102,8 @@ def certs_issue(
         entries = (api.issue_certificate(folder, role, name, hosts=hosts or (), days=days),)
     else:
         raise DeploymentError("issue: must be given either ROLE and NAME or --scenario. Give one of them")
+    from fedfloor.cli.show.certificates import print_handed_out
+
     print_handed_out(folder, entries)
 
 
@@ -116,9 +121,10 @@ def certs_renew(
     Example:  fedfloor certs renew plant-certs assembly
     """
     from fedfloor import api
-    from fedfloor.cli.show.certificates import print_handed_out
 
     entry = api.renew_certificate(folder, name, role=role, hosts=hosts or (), days=days, same_key=same_key)
+    from fedfloor.cli.show.certificates import print_handed_out
+
     print_handed_out(folder, [entry])
 
 
@@ -150,8 +156,9 @@ def certs_show(folder: FolderArgument, form: FormatOption = Format.TABLE) -> Non
     Example:  fedfloor certs show plant-certs
     """
     from fedfloor import api
+
+    register = api.list_certificates(folder)
     from fedfloor.cli.show.certificates import print_register, register_as_json
     from fedfloor.cli.show.terminal import print_json
 
-    register = api.list_certificates(folder)
     print_json(register_as_json(register)) if form is Format.JSON else print_register(folder, register)
