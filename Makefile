@@ -33,7 +33,7 @@ $(VENV)/.train: $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/.train
 	@echo "installing the tools for development into $(VENV) ..."
-	@$(INSTALL) '.[train,report,ray,dev]'
+	@$(INSTALL) '.[train,report,ray,deploy,dev]'
 	@touch $@
 
 $(VENV)/.compiled: $(VENV)/.core

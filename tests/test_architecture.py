@@ -37,14 +37,14 @@ ORDER = {
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
     "export evaluate plan tradeoff mirror compare",
-    "deploy": "energy actuators joining",
+    "deploy": "energy actuators joining certificates signing authority identity",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
-    "cli/show": "terminal scenarios hardware datasets plans tradeoffs watching runs reports comparisons",
+    "cli/show": "terminal scenarios hardware datasets certificates plans tradeoffs watching runs reports comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")
@@ -57,6 +57,9 @@ HOMES = {
     "mlflow": "rounds/listeners",
     "matplotlib": "reports",
     "plotly": "reports",
+    "grpc": "deploy",
+    "google": "deploy",
+    "cryptography": "deploy",
 }
 #: modules that use keys of the log as keys of something else -> of what
 OTHER_KEYS = {

@@ -39,6 +39,7 @@ GIVEN: dict[str, object] = {
     "snapshot": "nowhere",
     "model": "cnn",
     "name": "nowhere",
+    "role": "device",
     "profiles": ["nowhere.json"],
 }
 ANY, API = cast("tuple[Any, Any]", (fedfloor, api))  #: without types, which forbid what is tried here

@@ -14,6 +14,7 @@ import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         extras = {"torch", "safetensors", "matplotlib", "plotly", "flwr", "ray", "tensorboard", "mlflow"}
+        extras |= {"grpc", "google", "cryptography"}
         if name.split(".")[0] in extras:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
 sys.meta_path.insert(0, Refuse())
@@ -46,10 +47,13 @@ def test_the_core_needs_no_extra(arguments: list[str], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_missing_extra_names_its_install_command(tmp_path: Path) -> None:
-    done = without_extras("profile", "vgg11", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("arguments", "extra"), [(["profile", "vgg11"], "train"), (["certs", "show", "plant"], "deploy")]
+)
+def test_a_missing_extra_names_its_install_command(arguments: list[str], extra: str, tmp_path: Path) -> None:
+    done = without_extras(*arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert "pip install 'fedfloor[train]'" in done.stderr
+    assert f"pip install 'fedfloor[{extra}]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

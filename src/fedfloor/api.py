@@ -18,16 +18,22 @@ __all__ = [
     "evaluate",
     "fetch_data",
     "holding",
+    "issue_certificate",
+    "issue_certificates",
+    "list_certificates",
     "listing",
     "load",
     "load_model",
+    "make_certificates",
     "measure",
     "plan",
     "plan_round",
     "plan_runs",
     "profile",
     "read",
+    "renew_certificate",
     "report",
+    "revoke_certificate",
     "run",
     "run_planned",
     "scenario_schema",
@@ -39,7 +45,8 @@ __all__ = [
     "what_is_left",
 ]
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,6 +71,7 @@ from fedfloor.runs.simulate import Run, simulate_planned
 if TYPE_CHECKING:
     from fedfloor.costs.hardware import HardwareProfile
     from fedfloor.costs.headline import Headline
+    from fedfloor.deploy.authority import Issued, Register
     from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
     from fedfloor.runs.evaluate import Evaluation
@@ -647,6 +655,110 @@ def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
     from fedfloor.training.data.fetching import verify
 
     return verify(name, _path(data_dir))
+
+
+# Real machines
+
+
+@checked
+def make_certificates(
+    folder: str | Path,
+    scenario: ScenarioSource | None,
+    *,
+    hosts: Sequence[str] = (),
+    days: int = 365,
+    ca_days: int = 3650,
+    overrides: Sequence[str] = (),
+    own: bool = False,
+) -> "tuple[Issued, ...]":
+    """Make the CA of a plant in a folder, with certificates for everybody in the scenario unless that is None.
+
+    The base station is called `base-station`. `hosts` are texts NAME=HOST, for the base station and gateways. Needs
+    the extra 'deploy', as all functions of certificates do.
+    """
+    with _needing_deploy():
+        from fedfloor.deploy import authority
+    parties = [] if scenario is None else authority.parties_of(load(scenario, overrides, own=own))
+    by_name = authority.hosts_by_name(hosts)
+    return authority.make_authority(Path(folder), parties, hosts=by_name, days=days, ca_days=ca_days)
+
+
+@checked
+def issue_certificate(
+    folder: str | Path, role: str, name: str, *, hosts: Sequence[str] = (), days: int = 365
+) -> "Issued":
+    """Issue the first certificate of a `server`, `gateway` or `device`; `hosts` are what others dial."""
+    with _needing_deploy():
+        from fedfloor.deploy import authority
+        from fedfloor.deploy.certificates import role_of
+    return authority.issue(Path(folder), role_of(role), name, hosts=hosts, days=days)
+
+
+@checked
+def issue_certificates(
+    folder: str | Path,
+    scenario: ScenarioSource,
+    *,
+    hosts: Sequence[str] = (),
+    days: int = 365,
+    overrides: Sequence[str] = (),
+    own: bool = False,
+) -> "tuple[Issued, ...]":
+    """Issue certificates for everybody in a scenario who has none; see `make_certificates`."""
+    with _needing_deploy():
+        from fedfloor.deploy import authority
+    parties = authority.parties_of(load(scenario, overrides, own=own))
+    return authority.issue_missing(Path(folder), parties, hosts=authority.hosts_by_name(hosts), days=days)
+
+
+@checked
+def renew_certificate(
+    folder: str | Path,
+    name: str,
+    *,
+    role: str | None = None,
+    hosts: Sequence[str] = (),
+    days: int = 365,
+    same_key: bool = False,
+) -> "Issued":
+    """Issue another certificate for a party; those before it stay valid until they expire or are revoked.
+
+    `role` is needed only if a gateway and a device have the same name. Without `hosts`, they stay as they were.
+    """
+    with _needing_deploy():
+        from fedfloor.deploy import authority
+        from fedfloor.deploy.certificates import role_of
+    chosen = None if role is None else role_of(role)
+    return authority.renew(Path(folder), name, role=chosen, hosts=hosts, days=days, same_key=same_key)
+
+
+@checked
+def revoke_certificate(
+    folder: str | Path, name: str, *, role: str | None = None, serial: str | None = None
+) -> "tuple[Issued, ...]":
+    """Revoke all certificates of a party, or the only one whose serial number begins with `serial`."""
+    with _needing_deploy():
+        from fedfloor.deploy import authority
+        from fedfloor.deploy.certificates import role_of
+    chosen = None if role is None else role_of(role)
+    return authority.revoke(Path(folder), name, role=chosen, serial=serial or "")
+
+
+@checked
+def list_certificates(folder: str | Path) -> "Register":
+    """The CA of a folder and all certificates that it has issued."""
+    with _needing_deploy():
+        from fedfloor.deploy import authority
+    return authority.listed(Path(folder))
+
+
+@contextmanager
+def _needing_deploy() -> Iterator[None]:
+    """Import what deals with certificates in this block."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("certificates", "deploy") from error
 
 
 def _path(path: str | Path | None) -> Path | None:

@@ -27,6 +27,7 @@ from typing import ParamSpec, TypeVar, cast
 
 from fedfloor.errors import (
     DataError,
+    DeploymentError,
     FedfloorError,
     ModelError,
     PolicyError,
@@ -176,6 +177,12 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "csv": _TARGET,
         "export": _TARGET,
         "data_dir": Check(path_problem, DataError),
+        "role": Check(functools.partial(text_problem, must="server, gateway or device"), DeploymentError),
+        "hosts": Check(functools.partial(texts_problem, must="a list of hosts"), DeploymentError),
+        "days": Check(_whole, DeploymentError),
+        "ca_days": Check(_whole, DeploymentError),
+        "serial": Check(functools.partial(text_problem, must="hexadecimal digits as text"), DeploymentError),
+        "same_key": _FLAG,
         "on_round": _FUNCTION,
         "on_event": _FUNCTION,
         "on_step": _FUNCTION,

@@ -34,20 +34,23 @@ def read_if_there(path: Path) -> bytes | None:
         return None
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a file on the disk in one step: whenever the machine stops, the old or the new one is there."""
-    with replacing(path) as part:
+def write_whole(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Put a file on the disk in one step: whenever the machine stops, the old or the new one is there.
+
+    `mode` says who may use it, as far as this process allows it at all: 0o600 is for this user only.
+    """
+    with replacing(path, mode=mode) as part:
         part.write_bytes(content)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """A new, empty file beside `path` to be filled; it takes the place of `path` if the block ends well.
 
     If the block fails, the new file is removed and `path` stays as it was.
     """
     part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # never through a link that lies in wait
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))  # never through a link that lies in wait
     try:
         yield part
         put_in_place(part, path)
