@@ -33,7 +33,7 @@ ORDER = {
     "training/network": "models description split peak dense weights quantised stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
-    "rounds/plants": "contract simulated learning",
+    "rounds/plants": "contract simulated global_model learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
     "export evaluate plan tradeoff mirror compare",
