@@ -13,9 +13,11 @@ from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.errors import FailedRunError
-from fedfloor.rounds.plants.contract import PlantState, numbers_from
+from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.theory.participation import divergence_of_updates, rates_of_updates, recent_mean
 from fedfloor.training.exchange import Exchange
+from fedfloor.training.network.weights import distance
 from fedfloor.training.tasks import Task
 from fedfloor.workers.engine import Engine
 
@@ -51,6 +53,9 @@ class GlobalModel:
     feedback: bool = True  #: keep the floors' rounding errors; False if gateways keep their own
     weights: Vector = field(init=False)  #: (P,) W^t
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan before
+    divergence: Floats | None = field(
+        init=False, default=None
+    )  #: (M,) of the floors' recent updates, nan before the first; None if no rates follow from it
     _exchange: Exchange = field(init=False)
     _tested: tuple[Vector, Ints, float] | None = field(
         init=False, default=None
@@ -64,6 +69,13 @@ class GlobalModel:
             scenario.precision, work.layout, floors=floors if self.feedback else 0, seed=scenario.seed
         )
         self.last_loss = np.full(floors, np.nan)
+        if scenario.participation.rates == "updates":
+            self.divergence = np.full(floors, np.nan)
+
+    @property
+    def rates(self) -> Floats | None:
+        """Participation rates Gamma_m (M,) that follow from the floors' updates; None if the scenario has others."""
+        return None if self.divergence is None else rates_of_updates(self.divergence, self.scenario.radio.channels)
 
     def downloaded(self, index: int) -> Vector:
         """The weights (P,) with which floors start."""
@@ -89,11 +101,24 @@ class GlobalModel:
         for entry in received:
             loss[entry.floor] = entry.loss
         if received:
-            self.weights = self._exchange.combined(self.weights, [(entry.points, entry.model) for entry in received])
+            start = self.weights
+            self.weights = self._exchange.combined(start, [(entry.points, entry.model) for entry in received])
             if not np.isfinite(self.weights).all():
                 raise diverged(index, "the averaged weights are not finite")
+            if self.divergence is not None:
+                self.divergence = recent_mean(self.divergence, self._measured(start, received))
         self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
         return loss
+
+    def _measured(self, start: Vector, received: Sequence[Received]) -> Floats:
+        """Divergence of the updates of this round, (M,); nan for floors that sent none."""
+        learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
+        mean = self.weights if self._exchange.sends_models else self.weights - start
+        apart = np.array([distance(entry.model[learnt], mean[learnt]) for entry in received])
+        measured = np.full(self.last_loss.size, np.nan)
+        points = np.array([entry.points for entry in received])
+        measured[[entry.floor for entry in received]] = divergence_of_updates(apart, points)
+        return measured
 
     def tested(self, index: int) -> Tested:
         """Evaluate the model in rounds that are due for it, if there is a test set."""
@@ -128,10 +153,12 @@ class GlobalModel:
             "inputs": {"mean": samples.mean.tolist(), "deviation": samples.deviation.tolist()},
             "queue": rest.pop("queue"),
             "target_rate": rest.pop("target_rate"),
-            "last_loss": [None if np.isnan(loss) else loss for loss in self.last_loss.tolist()],
+            "last_loss": numbers_to(self.last_loss),
             **rest,
             **more,
         }
+        if self.divergence is not None:
+            values["update_divergence"] = numbers_to(self.divergence)
         error = self._exchange.error
         memory = {} if error is None else {_UPLOAD_ERROR: error.copy()}
         return PlantState(simulated.index, values, self.engine.work.layout.named(self.weights), memory)
@@ -141,6 +168,8 @@ class GlobalModel:
         self.load(state.weights)
         self._exchange.restore(state.memory.get(_UPLOAD_ERROR))
         self.last_loss = numbers_from(state.values, "last_loss", self.last_loss.size, gaps=True)
+        if self.divergence is not None:
+            self.divergence = numbers_from(state.values, "update_divergence", self.divergence.size, gaps=True)
 
     def load(self, weights: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Take the weights of a checkpoint; a ValueError says why they are not those of the network."""

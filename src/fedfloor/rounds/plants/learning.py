@@ -20,11 +20,11 @@ from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from
 from fedfloor.rounds.plants.global_model import GlobalModel, Received, diverged
-from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
-from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates, uniform_rates
+from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates
 from fedfloor.training.network.weights import average, distance
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Estimate
@@ -54,9 +54,7 @@ class LearningPlant:
 
     def __post_init__(self) -> None:
         scenario = self.scenario
-        estimated = scenario.participation.rates == "estimated"
-        uniform = uniform_rates(len(scenario.floors), scenario.radio.channels)
-        self._simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
+        self._simulated = SimulatedPlant(scenario, starting_rates(scenario))
         self._model = GlobalModel(scenario, self.engine)
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
@@ -72,7 +70,7 @@ class LearningPlant:
         return self._model.weights
 
     def observe(self) -> RoundState:
-        """Draw the weather of the round; estimate the rates first in rounds that are due for it."""
+        """Draw the weather of the round; learn the rates first in rounds that are due for it."""
         self._estimate_time = None
         participation = self.scenario.participation
         if participation.rates == "estimated" and self.index % participation.estimate_every == 0:
@@ -80,6 +78,9 @@ class LearningPlant:
             self.tell(Event(estimating=True))
             self._estimate()
             self._estimate_time = time.perf_counter() - begun
+        rates = self._model.rates
+        if rates is not None:
+            self._simulated.target_rate = rates
         return dataclasses.replace(self._simulated.observe(), last_loss=self._model.last_loss)
 
     def execute(self, decision: Decision) -> Outcome:
