@@ -23,7 +23,7 @@ ORDER = {
     "workers rounds runs reports api cli",
     "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
-    "weather": "traces draws",
+    "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
     "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
     "scheduling/solver": "compiling solution assignment uplink floor packing pieces convex slack knapsack endless "
