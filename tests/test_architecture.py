@@ -33,10 +33,10 @@ ORDER = {
     "training/network": "models description split peak dense weights quantised stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
-    "rounds/plants": "contract simulated global_model learning",
+    "rounds/plants": "contract simulated global_model learning deployed",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
-    "export evaluate plan tradeoff mirror compare",
+    "runs": "options trust folder target profile shares planned deployable machine measure replay bounds driving "
+    "simulate train export evaluate plan tradeoff mirror compare",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",

@@ -9,6 +9,7 @@ FedfloorError            wrong input: the command line prints one line and exits
 ├── PolicyError          a policy that is unknown or wrongly configured
 ├── DataError            a data set that is missing, damaged or cannot be fetched
 ├── RunLogError          a run folder or its log
+├── DeploymentError      a run on real machines that cannot start as it is set up
 └── MissingExtraError    a feature whose optional dependency is not installed
 
 FailedRunError           a run that failed although its input is valid: exit code 1
@@ -17,6 +18,7 @@ StoppedRunError          a run that Ctrl-C stopped; the message says what was ke
 
 __all__ = [
     "DataError",
+    "DeploymentError",
     "FailedRunError",
     "FedfloorError",
     "MissingExtraError",
@@ -79,6 +81,10 @@ class DataError(FedfloorError):
 
 class RunLogError(FedfloorError):
     """A run folder that cannot be written or read."""
+
+
+class DeploymentError(FedfloorError):
+    """A run on real machines that cannot start as it is set up."""
 
 
 class MissingExtraError(FedfloorError):
