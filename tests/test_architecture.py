@@ -23,7 +23,7 @@ ORDER = {
     "workers rounds runs deploy reports api cli",
     "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
-    "weather": "traces draws",
+    "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
     "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
     "scheduling/solver": "compiling solution assignment uplink floor packing pieces convex slack knapsack endless "
@@ -33,10 +33,10 @@ ORDER = {
     "training/network": "models description split peak dense weights quantised stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
-    "rounds/plants": "contract simulated learning",
+    "rounds/plants": "contract simulated global_model learning deployed",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
-    "export evaluate plan tradeoff mirror compare",
+    "runs": "options trust folder target profile shares planned deployable machine measure replay bounds driving "
+    "simulate train export evaluate plan tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "

@@ -264,3 +264,20 @@ def test_check_complains_of_nothing_that_init_writes(tmp_path: Path, monkeypatch
     assert poor != lines
     path.write_text("\n".join(poor), encoding="utf-8")
     assert any("floors can ever take part" in line for line in complaints(path, monkeypatch))
+
+
+def test_check_says_what_real_machines_may_do_if_the_scenario_says_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def printed(*overrides: str) -> str:
+        said = io.StringIO()
+        monkeypatch.setattr(scenarios, "OUT", Console(file=said, width=200))
+        checked = api.check("quick", overrides=overrides)
+        scenarios.print_check(checked.scenario, checked.headline)
+        return said.getvalue()
+
+    assert "real machines" not in printed()
+    text = printed("deploy.gains=measured", "deploy.allow_samples=true", "participation.rates=updates")
+    assert "activations, labels, samples may leave a device; measured gains, energy of the weather" in text
+    assert "deadline 3 x predicted + 10 s" in text
+    assert "updates in training runs, 0.9, 0.42" in text

@@ -17,7 +17,7 @@ from fedfloor.costs.compute import (
 )
 from fedfloor.costs.headline import Headline, headline
 from fedfloor.costs.plant import Workload, arrays_of
-from fedfloor.costs.radio import path_gain, transmit_time, upload_energy
+from fedfloor.costs.radio import gain_of_rate, path_gain, transmit_time, upload_energy
 from fedfloor.scenario import build, expand
 from fedfloor.scenario.reading import parse
 from tests.conftest import Table, small_table
@@ -35,6 +35,24 @@ def headline_of(table: Table) -> Headline:
 def test_transfer_time_is_shannons() -> None:  # Eq. (6), (7)
     seconds = transmit_time(3e8, 0.2, np.array([4e-10]), np.array([1e-13]), bandwidth=1e6, noise_density=4e-21)
     assert seconds[0] == pytest.approx(3e8 / (1e6 * math.log2(1 + 0.2 * 4e-10 / (1e6 * 4e-21 + 1e-13))))
+
+
+@pytest.mark.parametrize("gain", [1e-16, 4e-10, 1e-3, 1.0])
+@pytest.mark.parametrize("power", [1e-4, 0.2, 20.0])
+def test_the_gain_of_a_rate_is_the_one_that_gives_it(gain: float, power: float) -> None:  # Eq. (6), (7) inverted
+    interference = np.array([0.0, 1e-13, 1e-9])
+    seconds = transmit_time(3e8, power, np.full(3, gain), interference, bandwidth=1e6, noise_density=4e-21)
+    known = gain_of_rate(3e8 / seconds, power, interference, bandwidth=1e6, noise_density=4e-21)
+    assert known == pytest.approx([gain] * 3, rel=1e-9)
+
+
+def test_a_rate_beyond_all_radios_still_has_a_gain() -> None:
+    rates = np.array([0.0, 1e9, 1e12, 1e300])
+    gains = gain_of_rate(rates, 0.2, np.zeros(4), bandwidth=1e6, noise_density=4e-21)
+    assert gains[0] == 0.0
+    assert np.isfinite(gains).all()
+    times = transmit_time(3e8, 0.2, gains[1:], np.zeros(3), bandwidth=1e6, noise_density=4e-21)
+    assert np.all(times > 0.0)
 
 
 def test_a_dead_link_takes_for_ever() -> None:

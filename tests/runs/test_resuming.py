@@ -51,6 +51,18 @@ def test_a_battery_and_loss_driven_choices_survive_a_resume(tmp_path: Path) -> N
     assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_rates_of_updates_survive_a_resume(tmp_path: Path) -> None:
+    settings = ("participation.rates=updates", "precision.upload=8")
+    whole = small_run(tmp_path / "whole", *settings, policy="round_robin")
+    small_run(tmp_path / "parts", *settings, policy="round_robin", rounds=3)
+    small_run(tmp_path / "parts", *settings, policy="round_robin", resume=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+    rates = [{gateway.target_rate for gateway in record.gateways} for record in whole.records]
+    assert [len(different) > 1 for different in rates] == [False, False, True, True, True, True]
+    for record in whole.records:  # J = 3 channels are shared out
+        assert sum(gateway.target_rate for gateway in record.gateways) <= 3.0 + 1e-9
+
+
 @pytest.mark.parametrize(
     ("participation", "theorems"),
     [

@@ -32,6 +32,18 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t.update(precision={"download": 8}),
         ["precision.download: must be 32 or 16 bits, got 8."],
     ),
+    "deadline that comes before the predicted end": (
+        lambda t: t.update(deploy={"deadline_factor": 0.5}),
+        ["deploy.deadline_factor: must be >= 1, got 0.5"],
+    ),
+    "gains from nowhere": (
+        lambda t: t.update(deploy={"gains": "guessed"}),
+        ["deploy.gains: input should be 'weather' or 'measured', got 'guessed'"],
+    ),
+    "permission that is not one": (
+        lambda t: t.update(deploy={"allow_samples": "yes"}),
+        ["deploy.allow_samples: must be true or false, got 'yes'"],
+    ),
     "precision that is not a whole number": (
         lambda t: t.update(precision={"boundary": 8.0}),
         ["precision.boundary: must be 32, 16 or 8 bits, got 8.0."],
@@ -210,7 +222,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "unknown rates": (
         lambda t: t.update(participation={"rates": "fair"}),
-        ["participation.rates: must be 'estimated' or 'uniform' or a list of rates, got 'fair'"],
+        ["participation.rates: must be 'estimated' or 'updates' or 'uniform' or a list of rates, got 'fair'"],
     ),
     "cut below the least one": (
         lambda t: t.update(training={"min_cut": 2}),

@@ -121,6 +121,16 @@ def test_a_precision_of_32_bits_is_no_precision(tmp_path: Path) -> None:
     assert fedfloor.load(tmp_path / "t.toml").precision.upload == 8
 
 
+def test_a_deploy_section_with_its_defaults_is_none(tmp_path: Path) -> None:
+    table = small_table()
+    absent = resolved_toml(expand(parse(table, "t"), "t"))
+    for given in ({}, {"allow_samples": False, "gains": "weather", "deadline_factor": 3, "deadline_margin_s": 10.0}):
+        assert resolved_toml(expand(parse({**table, "deploy": given}, "t"), "t")) == absent
+    assert "deploy" not in absent
+    (tmp_path / "t.toml").write_text(resolved_toml(expand(parse({**table, "deploy": {"gains": "measured"}}, "t"), "t")))
+    assert fedfloor.load(tmp_path / "t.toml").deploy.gains == "measured"
+
+
 def test_distributions_stay_in_range() -> None:
     rng, positive = np.random.default_rng(0), Range(above=0)
     assert np.all(draw(Uniform(0.0, 1.0), 10_000, positive, rng) > 0)

@@ -6,7 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fedfloor.theory.participation import GradientStatistics, compound_growth, divergence_bound, participation_rates
+from fedfloor.theory.participation import (
+    GradientStatistics,
+    compound_growth,
+    divergence_bound,
+    divergence_of_updates,
+    participation_rates,
+    rates_of_updates,
+    recent_mean,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,3 +158,36 @@ def test_odd_bounds_give_sensible_rates(phi: list[float], expected: list[float])
 def test_more_channels_than_floors_serve_everyone() -> None:
     assert participation_rates(np.array([np.inf, np.inf]), 5).tolist() == [1.0, 1.0]
     assert participation_rates(np.array([1.0, 1.0]), 5).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_update_diverges_from_the_mean_of_the_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    models, points = rng.normal(size=(4, 7)), rng.uniform(1.0, 9.0, 4)
+    distance = np.linalg.norm(models - np.average(models, axis=0, weights=points), axis=1)
+    others = [np.arange(4) != m for m in range(4)]
+    expected = [
+        np.linalg.norm(models[m] - np.average(models[rest], axis=0, weights=points[rest]))
+        for m, rest in enumerate(others)
+    ]
+    assert divergence_of_updates(distance, points) == pytest.approx(expected)
+
+
+def test_an_update_that_is_averaged_with_no_other_says_nothing() -> None:
+    assert np.isnan(divergence_of_updates(np.zeros(1), np.array([5.0]))).all()
+
+
+def test_the_mean_over_rounds_starts_with_the_first_measurement_and_skips_rounds_without_one() -> None:
+    nothing = np.full(3, np.nan)
+    mean = recent_mean(nothing, np.array([2.0, np.nan, 4.0]))
+    assert mean.tolist() == pytest.approx([2.0, np.nan, 4.0], nan_ok=True)
+    mean = recent_mean(mean, np.array([7.0, 1.0, np.nan]))
+    assert mean.tolist() == pytest.approx([3.0, 1.0, 4.0])
+    for _ in range(60):
+        mean = recent_mean(mean, np.array([5.0, 5.0, 5.0]))
+    assert mean == pytest.approx([5.0, 5.0, 5.0], rel=1e-4)
+
+
+def test_rates_of_updates_are_uniform_until_every_floor_has_sent_one() -> None:  # then Eq. (13)
+    assert rates_of_updates(np.array([1.0, np.nan, 2.0]), 2).tolist() == pytest.approx([2 / 3] * 3)
+    assert rates_of_updates(np.array([1.0, 4.0, 2.0]), 1) == pytest.approx(np.array([4, 1, 2]) / 7)

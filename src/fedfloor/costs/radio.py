@@ -1,6 +1,6 @@
 """Time and energy on the air, Eq. (6)-(8), and the gain they rest on (Sec. III-C)."""
 
-__all__ = ["path_gain", "transmit_time", "upload_energy", "usable_gain"]
+__all__ = ["gain_of_rate", "path_gain", "transmit_time", "upload_energy", "usable_gain"]
 
 import numpy as np
 
@@ -41,6 +41,18 @@ def transmit_time(
     rate = bandwidth * np.log1p(snr) / np.log(2.0)  # (M, J) [bit/s]
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(size_bits / rate, dtype=float)
+
+
+def gain_of_rate(
+    rate: Floats, power: Floats | float, interference: Floats, *, bandwidth: float, noise_density: float
+) -> Floats:
+    """Gain [1] of links that carry a rate [bit/s], Eq. (6) and (7) solved for it; same shape.
+
+    power [W] must be > 0. The gain is limited as in `usable_gain`, so that a rate beyond all radios has one too.
+    """
+    noise = bandwidth * noise_density + interference  # [W]
+    with np.errstate(over="ignore"):
+        return usable_gain(noise * np.expm1(rate / bandwidth * np.log(2.0)) / power, noise)
 
 
 def upload_energy(power: Floats, upload_time: Floats) -> Floats:

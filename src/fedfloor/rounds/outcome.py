@@ -34,4 +34,5 @@ class Outcome:
     test_loss: float | None = None
     divergence_bound: Floats | None = None  #: (M,) Theorem 1, nan where unknown; None for plants that do not train
     divergence: Floats | None = None  #: (M,) measured, nan where it was not; None for plants that do not train
+    predicted: FloorUsage | None = None  #: by the cost model, where `usage` was measured; None where it is the model's
     seconds: Seconds = field(default_factory=Seconds)

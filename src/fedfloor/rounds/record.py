@@ -40,6 +40,7 @@ from fedfloor.errors import RunLogError, shown
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import IDLE, Decision, RoundState
+from fedfloor.scheduling.usage import FloorUsage
 from fedfloor.weather.draws import Weather
 
 
@@ -94,6 +95,10 @@ class GatewayRecord:
     download_s: Amount | None = None
     train_s: Amount | None = None
     upload_s: Amount | None = None
+    predicted_s: Measured = ABSENT  #: delay by the cost model; absent if the other times are the cost model's
+    predicted_download_s: Measured = ABSENT
+    predicted_train_s: Measured = ABSENT
+    predicted_upload_s: Measured = ABSENT
     power_w: Amount | None = None
     energy_j: Amount
     energy_budget_j: Amount | None = None  #: null without limits
@@ -223,8 +228,10 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
     queue, target_rate, loss = state.queue.tolist(), state.target_rate.tolist(), _numbers(outcome.loss)
     bound = None if outcome.divergence_bound is None else _numbers(outcome.divergence_bound)
     divergence = None if outcome.divergence is None else _numbers(outcome.divergence)
+    predicted = _predictions(outcome.predicted, len(names))
     for m, name in enumerate(names):
         selected = channel[m] != IDLE
+        parts = predicted[m] if selected or outcome.predicted is None else (None, None, None, None)
         yield GatewayRecord(
             name=name,
             selected=selected,
@@ -235,6 +242,10 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
             download_s=download[m],
             train_s=training[m],
             upload_s=upload[m],
+            predicted_s=parts[0],
+            predicted_download_s=parts[1],
+            predicted_train_s=parts[2],
+            predicted_upload_s=parts[3],
             power_w=power[m] if selected else None,
             energy_j=energy[m],
             energy_budget_j=budget[m],
@@ -245,6 +256,15 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
             divergence=ABSENT if divergence is None else divergence[m],
             devices=tuple(_devices(state, outcome, slice(first[m], first[m + 1]))) if selected else (),
         )
+
+
+def _predictions(usage: FloorUsage | None, floors: int) -> list[tuple[Measured, Measured, Measured, Measured]]:
+    """Predicted delay, download, training and upload of every floor [s]; absent if the times are the cost model's."""
+    if usage is None:
+        return [(ABSENT, ABSENT, ABSENT, ABSENT)] * floors
+    parts = (usage.delay, usage.download, usage.training, usage.upload)
+    delay, download, training, upload = (_numbers(part) for part in parts)
+    return list(zip(delay, download, training, upload, strict=True))
 
 
 def _devices(state: RoundState, outcome: Outcome, part: slice) -> Iterator[DeviceRecord]:
@@ -304,6 +324,7 @@ _KEYS = {
     kind: tuple(entry.name for entry in fields(kind))
     for kind in (RoundRecord, GatewayRecord, DeviceRecord, TimingRecord, WeatherRecord)
 }
+_MEASURED = tuple(entry.name for entry in fields(GatewayRecord) if entry.default is ABSENT)
 _ENCODER = json.JSONEncoder(allow_nan=False)
 _VALUES = {kind: attrgetter(*keys) for kind, keys in _KEYS.items()}
 
@@ -327,10 +348,9 @@ def _table(record: RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | W
 
 def _gateway_table(gateway: GatewayRecord) -> dict[str, object]:
     table = _table(gateway)
-    if gateway.divergence_bound is ABSENT:
-        del table["divergence_bound"]
-    if gateway.divergence is ABSENT:
-        del table["divergence"]
+    for key in _MEASURED:
+        if table[key] is ABSENT:
+            del table[key]
     if gateway.devices:
         table["devices"] = [_device_table(device) for device in gateway.devices]
     else:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from fedfloor.errors import RunLogError
-from fedfloor.rounds.plants.learning import LearningPlant
+from fedfloor.rounds.plants.global_model import GlobalModel
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
 from fedfloor.runs.folder import SCENARIO, refuse_collection, scenario_of
@@ -50,9 +50,12 @@ def evaluate_run(
     holding = gather(scenario, data_dir)
     samples = scaled_as(holding.samples, checkpoint)
     with engine_for(job_of(holding.scenario, "cpu"), samples, 1) as engine:
-        plant = LearningPlant(holding.scenario, engine)
-        checkpoint.restore(plant)
-        confusion, loss = plant.evaluate()
+        model = GlobalModel(holding.scenario, engine, feedback=False)
+        try:
+            model.load(checkpoint.state.weights)
+        except ValueError as error:
+            raise checkpoint.misfit(error) from None
+        confusion, loss = model.evaluate()
     if export is not None:
         facts = facts_of(holding.scenario.model, samples.mean, samples.deviation)
         export_model(export, checkpoint.state.weights, facts)

@@ -35,7 +35,7 @@ from fedfloor.units import split_suffix, to_si
 #: keys of a gateway that have one value per channel
 _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
 #: sections that count as absent while all their keys have their defaults
-_OPTIONAL = ("precision",)
+_OPTIONAL = ("precision", "deploy")
 #: numbers of a device that its hardware class can provide
 _HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key not in ("link", "profile", "source"))
 
@@ -109,6 +109,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         battery=Battery.model_validate(_si(_battery(file, file.floors, label))),
         baseline=file.baseline,
         participation=file.participation,
+        deploy=file.deploy,
         policy=file.policy,
         traces=traces,
     )

@@ -5,6 +5,7 @@ __all__ = [
     "Baseline",
     "BatteryFile",
     "Data",
+    "Deploy",
     "DeviceGroup",
     "FloorGroup",
     "GatewayGroup",
@@ -270,10 +271,10 @@ class Baseline(Section):
 class Participation(Section):
     """How often each floor should take part."""
 
-    rates: Literal["estimated", "uniform"] | tuple[Share, ...] = "uniform"
-    """`estimated` from gradients in training runs, `uniform`, or one rate per floor"""
+    rates: Literal["estimated", "updates", "uniform"] | tuple[Share, ...] = "uniform"
+    """of training runs: `estimated` from gradients, or from the floors' `updates`; `uniform`; or one rate per floor"""
     simulated_rates: Literal["uniform"] | tuple[Share, ...] = "uniform"
-    """what a simulation without training uses in place of estimated rates"""
+    """what a simulation without training uses in place of rates that training gives"""
     estimate_every: Int1 = 10
     """rounds between two estimates of the rates"""
     estimate_samples: Int1 = 64
@@ -284,12 +285,31 @@ class Participation(Section):
     @field_validator("rates", "simulated_rates", mode="before")
     @classmethod
     def _rates_are_shares(cls, raw: object, info: ValidationInfo) -> object:
-        words = ("estimated", "uniform") if info.field_name == "rates" else ("uniform",)
+        words = ("estimated", "updates", "uniform") if info.field_name == "rates" else ("uniform",)
         if isinstance(raw, list | tuple):
             Range(above=0, at_most=1).parse(raw)
         elif raw not in words:
             raise finding(f"must be {' or '.join(map(repr, words))} or a list of rates, got {shown(raw)}")
         return raw
+
+
+class Deploy(Section):
+    """What a run on real machines may ask of them; the defaults are the same as leaving the section out."""
+
+    allow_samples: Flag = False
+    """let samples leave a device, which happens at cut 0"""
+    allow_gradients: Flag = False
+    """let gradients of a device's loss leave it, which estimated participation rates need"""
+    allow_class_counts: Flag = False
+    """let a device tell how many samples of each class it holds"""
+    gains: Literal["weather", "measured"] = "weather"
+    """gains of the radio: drawn or recorded, as in simulations, or from the rates of the last transfers"""
+    energy: Literal["weather", "reported"] = "weather"
+    """energy of a round: drawn or recorded, as in simulations, or what the machines report"""
+    deadline_factor: Annotated[float, Strict(), Field(ge=1, le=1e6)] = 3.0
+    """a floor is lost if it takes longer than this multiple of the predicted time and the margin"""
+    deadline_margin_s: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 10.0
+    """added to every deadline"""
 
 
 class Policy(Section):
@@ -348,6 +368,7 @@ class ScenarioFile(Section):
     battery: BatteryFile | None = None
     baseline: Baseline
     participation: Participation = Participation()
+    deploy: Deploy = Deploy()
     policy: Policy = Policy()
     traces: Traces = Traces()
 

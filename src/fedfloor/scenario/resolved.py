@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_serializer
 
-from fedfloor.scenario.file import Baseline, Data, Participation, Policy, Precision, Training
+from fedfloor.scenario.file import Baseline, Data, Deploy, Participation, Policy, Precision, Training
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.model import Costs, Model
 
@@ -113,6 +113,7 @@ class Scenario(_Si):
     battery: Battery
     baseline: Baseline
     participation: Participation
+    deploy: Deploy = Deploy()  #: what real machines are asked for
     policy: Policy
     traces: dict[str, Path]  #: file with recorded values, by what it replaces
 

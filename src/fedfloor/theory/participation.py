@@ -1,12 +1,23 @@
 """Divergence bound of Theorem 1, and how often each floor should take part according to it."""
 
-__all__ = ["GradientStatistics", "compound_growth", "divergence_bound", "participation_rates", "uniform_rates"]
+__all__ = [
+    "GradientStatistics",
+    "compound_growth",
+    "divergence_bound",
+    "divergence_of_updates",
+    "participation_rates",
+    "rates_of_updates",
+    "recent_mean",
+    "uniform_rates",
+]
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
+
+_NEWEST = 0.2  #: [1] weight of the newest measurement in a mean over rounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,3 +78,28 @@ def participation_rates(phi: Floats, channels: int) -> Floats:
     # 1/Phi_m up to a factor that prevents overflow.
     weight: Floats = least / bound if least > 0.0 else (bound == 0.0).astype(float)
     return np.minimum(weight * (channels / float(weight.sum())), 1.0)
+
+
+def divergence_of_updates(distance: Floats, points: Floats) -> Floats:
+    """How far each model is from the mean of the other models that were averaged with it, (k,).
+
+    distance (k,) is that of a model from the mean of all, points (k,) are the weights in that mean. With its own share
+    a_m of the points, w_m - w = (1 - a_m)(w_m - mean of the others). A model that was averaged with no other says
+    nothing and gives nan.
+    """
+    others = 1.0 - points / points.sum()
+    divergence: Floats = np.divide(distance, others, out=np.full(distance.shape, np.nan), where=others > 0.0)
+    return divergence
+
+
+def recent_mean(before: Floats, measured: Floats) -> Floats:
+    """Exponential mean over the rounds in which there was a measurement, same shape; nan stands for none so far."""
+    mean = np.where(np.isnan(before), measured, before + _NEWEST * (measured - before))
+    return np.where(np.isnan(measured), before, mean)
+
+
+def rates_of_updates(divergence: Floats, channels: int) -> Floats:
+    """Gamma_m (M,), Eq. (13) with divergences (M,) that were measured on updates; uniform until every floor has one."""
+    if np.isnan(divergence).any():
+        return uniform_rates(divergence.size, channels)
+    return participation_rates(divergence, channels)

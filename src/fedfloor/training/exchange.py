@@ -24,12 +24,12 @@ class Exchange:
 
     precision: Precision
     layout: Layout
-    floors: int  #: M
+    floors: int  #: M; 0 if the gateways keep their errors themselves
     seed: int
-    error: Vector | None = field(init=False, default=None)  #: (M, P) e_m; None if updates are sent as they are
+    error: Vector | None = field(init=False, default=None)  #: (M, P) e_m; None if there is nothing to keep
 
     def __post_init__(self) -> None:
-        if self.precision.upload < 32:
+        if self.precision.upload < 32 and self.floors > 0:
             self.error = np.zeros((self.floors, self.layout.size), np.float32)
 
     @property

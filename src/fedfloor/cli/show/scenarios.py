@@ -14,7 +14,7 @@ from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
 from fedfloor.costs.headline import CostSource, Headline
 from fedfloor.runs.profile import Profile
 from fedfloor.scenario.catalogue import DATASETS
-from fedfloor.scenario.file import Precision
+from fedfloor.scenario.file import Deploy, Precision
 from fedfloor.scenario.resolved import Scenario
 
 
@@ -65,6 +65,7 @@ def print_check(scenario: Scenario, headline: Headline) -> None:
         f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
         "data": f"{scenario.data.name}, {_held(headline)}",
         "rates": _rates(scenario),
+        **({} if scenario.deploy == Deploy() else {"real machines": _deployment(scenario.deploy)}),
         "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
         "traces": ", ".join(scenario.traces) or "none, all weather is drawn",
     }
@@ -152,9 +153,24 @@ def _rates(scenario: Scenario) -> str:
     rates = scenario.participation.rates
     if isinstance(rates, str):
         simulated = scenario.participation.simulated_rates
-        note = "" if rates != "estimated" else f" in training runs, {_listed(simulated)} in simulations"
+        note = "" if rates == "uniform" else f" in training runs, {_listed(simulated)} in simulations"
         return f"{rates}{note}"
     return _listed(rates)
+
+
+def _deployment(deploy: Deploy) -> str:
+    """What differs on real machines from the simulated ones."""
+    kinds = {
+        "activations": True,
+        "labels": True,
+        "samples": deploy.allow_samples,
+        "gradients": deploy.allow_gradients,
+        "class counts": deploy.allow_class_counts,
+    }
+    allowed = ", ".join(kind for kind, allows in kinds.items() if allows)
+    sources = f"{deploy.gains} gains, energy {'reported' if deploy.energy == 'reported' else 'of the weather'}"
+    deadline = f"deadline {deploy.deadline_factor:g} x predicted + {deploy.deadline_margin_s:g} s"
+    return f"{allowed} may leave a device; {sources}; {deadline}"
 
 
 def _listed(rates: str | tuple[float, ...]) -> str:

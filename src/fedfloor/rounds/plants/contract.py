@@ -1,6 +1,6 @@
 """What rounds run on: the contract that every plant keeps, simulated, learning or real."""
 
-__all__ = ["Plant", "PlantState", "numbers_from"]
+__all__ = ["Plant", "PlantState", "numbers_from", "numbers_to"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,3 +70,8 @@ def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: 
     if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
         raise ValueError(f"{key} must be {size} numbers >= 0, got {shown(values.get(key))}")
     return numbers
+
+
+def numbers_to(numbers: Floats) -> JsonValue:
+    """Numbers (size,) as a checkpoint keeps them, with null for nan; `numbers_from` reads them."""
+    return [None if np.isnan(number) else number for number in numbers.tolist()]

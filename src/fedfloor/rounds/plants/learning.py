@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
@@ -20,30 +19,25 @@ from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from
-from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.plants.global_model import GlobalModel, Received, diverged
+from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
-from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates, uniform_rates
-from fedfloor.training.exchange import Exchange
-from fedfloor.training.network.weights import average
+from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates
+from fedfloor.training.network.weights import average, distance
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
 
-_UPLOAD_ERROR = "upload_error"  #: name of the rounding errors in a checkpoint
-_TESTED_AT_ONCE = 500  #: test samples per task, whoever does it
-
 
 @dataclass(slots=True, eq=False)
 class LearningPlant:
-    """Keeps the global weights and what was learnt about the floors between rounds."""
+    """Keeps the global model and what was learnt about the floors between rounds."""
 
     scenario: Scenario
     engine: Engine
     tell: Tell = silent  #: told which floors train and when an estimate begins
-    weights: Vector = field(init=False)  #: (P,) W^t
-    last_loss: Floats = field(init=False)  #: (M,)
     statistics: GradientStatistics | None = field(
         init=False, default=None
     )  #: of the last estimate, with the largest L_n and rho_n seen so far
@@ -53,24 +47,15 @@ class LearningPlant:
     )  #: squared norm of the mean gradient at the last estimate
     redraws_weather: bool = field(init=False, default=True)
     _simulated: SimulatedPlant = field(init=False)
-    _exchange: Exchange = field(init=False)
+    _model: GlobalModel = field(init=False)
     _batch: Ints = field(init=False)  #: (N,) D~_n
     _floor: Ints = field(init=False)  #: (N,) floor of every device
     _estimate_time: float | None = field(init=False, default=None)  #: [s] wall clock of this round's estimate
-    _tested: tuple[Vector, Ints, float] | None = field(
-        init=False, default=None
-    )  #: the weights that were evaluated last, and the result
 
     def __post_init__(self) -> None:
         scenario = self.scenario
-        estimated = scenario.participation.rates == "estimated"
-        uniform = uniform_rates(len(scenario.floors), scenario.radio.channels)
-        self._simulated = SimulatedPlant(scenario, uniform if estimated else simulated_rates(scenario))
-        self.weights = self.engine.work.first_weights()
-        self._exchange = Exchange(
-            scenario.precision, self.engine.work.layout, floors=len(scenario.floors), seed=scenario.seed
-        )
-        self.last_loss = np.full(len(scenario.floors), np.nan)
+        self._simulated = SimulatedPlant(scenario, starting_rates(scenario))
+        self._model = GlobalModel(scenario, self.engine)
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
 
@@ -79,8 +64,13 @@ class LearningPlant:
         """Number of the next round."""
         return self._simulated.index
 
+    @property
+    def weights(self) -> Vector:
+        """W^t, (P,)."""
+        return self._model.weights
+
     def observe(self) -> RoundState:
-        """Draw the weather of the round; estimate the rates first in rounds that are due for it."""
+        """Draw the weather of the round; learn the rates first in rounds that are due for it."""
         self._estimate_time = None
         participation = self.scenario.participation
         if participation.rates == "estimated" and self.index % participation.estimate_every == 0:
@@ -88,7 +78,10 @@ class LearningPlant:
             self.tell(Event(estimating=True))
             self._estimate()
             self._estimate_time = time.perf_counter() - begun
-        return dataclasses.replace(self._simulated.observe(), last_loss=self.last_loss)
+        rates = self._model.rates
+        if rates is not None:
+            self._simulated.target_rate = rates
+        return dataclasses.replace(self._simulated.observe(), last_loss=self._model.last_loss)
 
     def execute(self, decision: Decision) -> Outcome:
         """Train the floors that complete the round, average them, and evaluate the result in rounds that are due."""
@@ -97,8 +90,8 @@ class LearningPlant:
         observe_every = self.scenario.participation.observe_every
         observes = observe_every > 0 and self.index % observe_every == 0
         trains = np.ones_like(outcome.completed) if observes else outcome.completed
-        start, received, loss = self.weights, [], np.full(trains.size, np.nan)
-        downloaded = self._downloaded()
+        start, received = self.weights, list[Received]()
+        downloaded = self._model.downloaded(self.index)
         target = self._full_steps(start) if observes else None
         divergence = np.full(trains.size, np.nan)
         learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
@@ -110,31 +103,23 @@ class LearningPlant:
             losses: list[tuple[float, float]] = []
             model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
             if target is not None:
-                divergence[m] = _distance(model[learnt], target[learnt])
+                divergence[m] = distance(model[learnt], target[learnt])
             if outcome.completed[m]:
                 points = math.fsum(weight for weight, _ in losses)
-                loss[m] = math.fsum(weight * value for weight, value in losses) / points
-                received.append((points, self._uploaded(model, downloaded, m)))
-        if received:
-            self.weights = self._exchange.combined(start, received)
-            if not np.isfinite(self.weights).all():
-                raise self._diverged("the averaged weights are not finite")
-        self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
+                loss = math.fsum(weight * value for weight, value in losses) / points
+                sent = self._model.uploaded(model, downloaded, index=self.index, floor=m)
+                received.append(Received(m, points, loss, sent))
+        loss_of_floors = self._model.advance(self.index, received)
         train_time = time.perf_counter() - begun
-        accuracy, test_loss, evaluate_time = None, None, None
-        if (self.index + 1) % self.scenario.training.evaluate_every == 0:
-            begun = time.perf_counter()
-            confusion, test_loss = self.evaluate()
-            accuracy = float(np.trace(confusion) / confusion.sum())
-            evaluate_time = time.perf_counter() - begun
+        tested = self._model.tested(self.index)
         return dataclasses.replace(
             outcome,
-            loss=loss,
-            accuracy=accuracy,
-            test_loss=test_loss,
+            loss=loss_of_floors,
+            accuracy=tested.accuracy,
+            test_loss=tested.loss,
             divergence_bound=np.full(trains.size, np.nan) if self.bound is None else self.bound,
             divergence=divergence,
-            seconds=Seconds(self._estimate_time, train_time, evaluate_time),
+            seconds=Seconds(self._estimate_time, train_time, tested.seconds),
         )
 
     def settle(self, queue: Floats) -> None:
@@ -143,32 +128,19 @@ class LearningPlant:
 
     def snapshot(self) -> PlantState:
         """Weights, queues, rates, batteries, last losses and estimates, and how inputs are scaled."""
-        simulated, samples = dict(self._simulated.snapshot().values), self.engine.work.samples
         statistics = self.statistics
-        values: dict[str, JsonValue] = {
-            "inputs": {"mean": samples.mean.tolist(), "deviation": samples.deviation.tolist()},
-            "queue": simulated.pop("queue"),
-            "target_rate": simulated.pop("target_rate"),
-            "last_loss": [None if np.isnan(loss) else loss for loss in self.last_loss.tolist()],
-            **simulated,
+        learnt: dict[str, JsonValue] = {
             "gradient_square": self.gradient_square,
             "divergence_bound": None if self.bound is None else self.bound.tolist(),
             "figures": None if statistics is None else {key: part.tolist() for key, part in _parts(statistics)},
         }
-        error = self._exchange.error
-        memory = {} if error is None else {_UPLOAD_ERROR: error.copy()}
-        return PlantState(self.index, values, self.engine.work.layout.named(self.weights), memory)
+        return self._model.snapshot(self._simulated.snapshot(), learnt)
 
     def restore(self, state: PlantState) -> None:
         """Continue from a snapshot."""
         values, floors, devices = state.values, len(self.scenario.floors), self._batch.size
-        try:
-            self.weights = self.engine.work.layout.vector(state.weights)
-        except KeyError as error:
-            raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
-        self._exchange.restore(state.memory.get(_UPLOAD_ERROR))
+        self._model.restore(state)
         self._simulated.restore(state)
-        self.last_loss = numbers_from(values, "last_loss", floors, gaps=True)
         square, statistics = values.get("gradient_square"), values.get("figures")
         if square is not None and not isinstance(square, int | float):
             raise ValueError(f"gradient_square must be a number or null, got {shown(square)}")
@@ -198,15 +170,7 @@ class LearningPlant:
 
     def evaluate(self) -> tuple[Ints, float]:
         """Confusion matrix (true, predicted) on the test set, and the mean loss."""
-        if self._tested is not None and self._tested[0] is self.weights:
-            return self._tested[1:]
-        size = self.engine.work.samples.test_labels.size
-        steps = range(0, size, _TESTED_AT_ONCE)
-        tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
-        results = [result for result, _ in self.engine.run(tasks, self.weights)]
-        confusion = np.sum([confusion for confusion, _ in results], axis=0)
-        self._tested = (self.weights, confusion, math.fsum(loss for _, loss in results) / size)
-        return self._tested[1:]
+        return self._model.evaluate()
 
     def _training_loss(self, weights: Vector) -> float:
         """Loss over the devices' samples, or over as many of each as an estimate looks at."""
@@ -225,28 +189,10 @@ class LearningPlant:
         for n, loss, weights in group:
             if counts and not (math.isfinite(loss) and np.isfinite(weights).all()):
                 floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
-                raise self._diverged(f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite")
+                problem = f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite"
+                raise diverged(self.index, problem)
             losses.append((float(self._batch[n]), loss))
             yield float(self._batch[n]), weights
-
-    def _downloaded(self) -> Vector:
-        """The weights with which floors start."""
-        try:
-            return self._exchange.downloaded(self.weights)
-        except OverflowError as error:
-            advice = "Start a new run with precision.download = 32; the last checkpoint is untouched"
-            raise FailedRunError(f"round {self.index}: {error}. {advice}") from None
-
-    def _uploaded(self, model: Vector, downloaded: Vector, m: int) -> Vector:
-        """What the base station receives of a floor."""
-        try:
-            return self._exchange.uploaded(model, downloaded, index=self.index, floor=m)
-        except OverflowError as error:
-            raise self._diverged(f"{self.scenario.floors[m].name}: its update {error}") from None
-
-    def _diverged(self, problem: str) -> FailedRunError:
-        advice = "Lower training.learning_rate; the last checkpoint is untouched"
-        return FailedRunError(f"round {self.index}: {problem}. {advice}")
 
     def _counts(self) -> Ints:
         return np.diff(self.engine.work.samples.first)
@@ -274,7 +220,7 @@ class LearningPlant:
                 estimates.append(result)
                 gradients.append(gradient[0])
                 mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
-            delta = np.array([_distance(gradient, mean) for gradient in gradients])
+            delta = np.array([distance(gradient, mean) for gradient in gradients])
             smoothness = np.maximum([entry.smoothness for entry in estimates], self._smoothness_along(mean, gradients))
         self.gradient_square = float(np.square(mean).sum())
         before = self.statistics
@@ -303,12 +249,12 @@ class LearningPlant:
         """
         limit = self.scenario.participation.estimate_samples
         probe = (self.weights - self.scenario.training.learning_rate * mean).astype(np.float32)
-        length = _distance(probe, self.weights)
+        length = distance(probe, self.weights)
         if length == 0.0:
             return np.zeros(len(gradients))
         tasks = [Task("gradient", (n, limit), 1) for n in range(len(gradients))]
         changed = (gradient[0] for _, gradient in self.engine.run(tasks, probe))
-        return np.array([_distance(there, here) / length for there, here in zip(changed, gradients, strict=True)])
+        return np.array([distance(there, here) / length for there, here in zip(changed, gradients, strict=True)])
 
 
 def _parts(statistics: GradientStatistics) -> Iterator[tuple[str, Floats]]:
@@ -345,8 +291,3 @@ class _Rows:
         self._file.seek(0)
         for _ in range(self._count):
             yield np.fromfile(self._file, np.float32, self._size)
-
-
-def _distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
-    """Euclidean distance of two vectors; numpy's own sum, which no number of threads changes."""
-    return math.sqrt(float(np.square(one.astype(np.float64) - other).sum()))

@@ -1,6 +1,6 @@
 """A plant made of random draws and the cost model."""
 
-__all__ = ["SimulatedPlant", "carried_over", "simulated_outcome", "simulated_rates"]
+__all__ = ["SimulatedPlant", "carried_over", "simulated_outcome", "simulated_rates", "starting_rates"]
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import usage_of
 from fedfloor.theory.participation import uniform_rates
-from fedfloor.weather.draws import Climate, climate_of
+from fedfloor.weather.draws import Climate, Weather, climate_of
 
 
 @dataclass(slots=True, eq=False)
@@ -62,11 +62,21 @@ class SimulatedPlant:
         )
         return self._state
 
+    def see(self, weather: Weather) -> RoundState:
+        """The observed round under another weather than the one that was drawn."""
+        assert self._state is not None
+        self._state = dataclasses.replace(self._state, weather=weather)
+        return self._state
+
     def execute(self, decision: Decision) -> Outcome:
         """What the cost model says of the decision."""
         assert self._state is not None
         self._outcome = simulated_outcome(self._state, decision)
         return self._outcome
+
+    def book(self, outcome: Outcome) -> None:
+        """Keep what really came of the round, in place of what the cost model says."""
+        self._outcome = outcome
 
     def settle(self, queue: Floats) -> None:
         """Keep the queues, carry over the energy that was not spent, and advance to the next round."""
@@ -151,11 +161,18 @@ def simulated_outcome(state: RoundState, decision: Decision) -> Outcome:
 
 
 def simulated_rates(scenario: Scenario) -> Floats:
-    """Participation rates Gamma_m (M,) where there are no gradients to estimate them from."""
+    """Participation rates Gamma_m (M,) where there is no training to learn them from."""
     floors = len(scenario.floors)
     rates = scenario.participation.rates
-    if rates == "estimated":
+    if rates in ("estimated", "updates"):
         rates = scenario.participation.simulated_rates
     if rates == "uniform":
         return uniform_rates(floors, scenario.radio.channels)
     return np.array(rates, dtype=float)
+
+
+def starting_rates(scenario: Scenario) -> Floats:
+    """Participation rates Gamma_m (M,) of the first round of training: equal ones if training is to tell them."""
+    if scenario.participation.rates in ("estimated", "updates"):
+        return uniform_rates(len(scenario.floors), scenario.radio.channels)
+    return simulated_rates(scenario)

@@ -1,7 +1,8 @@
 """Weights of a network as one float32 vector, in which form they are sent, averaged and stored."""
 
-__all__ = ["Layout", "Piece", "average", "initial_weights"]
+__all__ = ["Layout", "Piece", "average", "distance", "initial_weights"]
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -107,3 +108,8 @@ def average(models: Iterable[tuple[float, Vector]], size: int) -> Vector:
         total += np.multiply(model, points, out=share, dtype=np.float64)
         weight += points
     return (total / weight).astype(np.float32)
+
+
+def distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
+    """Euclidean distance of two vectors; numpy's own sum, which no number of threads changes."""
+    return math.sqrt(float(np.square(one.astype(np.float64) - other).sum()))

@@ -1,0 +1,185 @@
+"""The model that floors learn together, as the base station keeps it: what all plants that learn have in common."""
+
+__all__ = ["GlobalModel", "Received", "Tested", "diverged"]
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import JsonValue
+
+from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.errors import FailedRunError
+from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
+from fedfloor.scenario.resolved import Scenario
+from fedfloor.theory.participation import divergence_of_updates, rates_of_updates, recent_mean
+from fedfloor.training.exchange import Exchange
+from fedfloor.training.network.weights import distance
+from fedfloor.training.tasks import Task
+from fedfloor.workers.engine import Engine
+
+_UPLOAD_ERROR = "upload_error"  #: name of the rounding errors in a checkpoint
+_TESTED_AT_ONCE = 500  #: test samples per task, whoever does it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Received:
+    """What the base station receives of a floor that completes a round."""
+
+    floor: int  #: m
+    points: float  #: [1] D_m, sum of D~_n over the devices that trained
+    loss: float  #: [1] mean training loss
+    model: Vector  #: (P,) the floor's model, or its update if the precision of the scenario asks for one
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """Result of an evaluation; None in rounds without one."""
+
+    accuracy: float | None = None  #: [1]
+    loss: float | None = None  #: [1]
+    seconds: float | None = None  #: [s] wall clock
+
+
+@dataclass(slots=True, eq=False)
+class GlobalModel:
+    """Keeps the global weights between rounds: sends them, averages what comes back, and tests the result."""
+
+    scenario: Scenario
+    engine: Engine  #: evaluates; its samples say how inputs are scaled
+    feedback: bool = True  #: keep the floors' rounding errors; False if gateways keep their own
+    weights: Vector = field(init=False)  #: (P,) W^t
+    last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan before
+    divergence: Floats | None = field(
+        init=False, default=None
+    )  #: (M,) of the floors' recent updates, nan before the first; None if no rates follow from it
+    _exchange: Exchange = field(init=False)
+    _tested: tuple[Vector, Ints, float] | None = field(
+        init=False, default=None
+    )  #: the weights that were evaluated last, and the result
+
+    def __post_init__(self) -> None:
+        scenario, work = self.scenario, self.engine.work
+        floors = len(scenario.floors)
+        self.weights = work.first_weights()
+        self._exchange = Exchange(
+            scenario.precision, work.layout, floors=floors if self.feedback else 0, seed=scenario.seed
+        )
+        self.last_loss = np.full(floors, np.nan)
+        if scenario.participation.rates == "updates":
+            self.divergence = np.full(floors, np.nan)
+
+    @property
+    def rates(self) -> Floats | None:
+        """Participation rates Gamma_m (M,) that follow from the floors' updates; None if the scenario has others."""
+        return None if self.divergence is None else rates_of_updates(self.divergence, self.scenario.radio.channels)
+
+    def downloaded(self, index: int) -> Vector:
+        """The weights (P,) with which floors start."""
+        try:
+            return self._exchange.downloaded(self.weights)
+        except OverflowError as error:
+            advice = "Start a new run with precision.download = 32; the last checkpoint is untouched"
+            raise FailedRunError(f"round {index}: {error}. {advice}") from None
+
+    def uploaded(self, model: Vector, downloaded: Vector, *, index: int, floor: int) -> Vector:
+        """What the base station receives of a floor's model (P,), if it keeps the floors' rounding errors."""
+        try:
+            return self._exchange.uploaded(model, downloaded, index=index, floor=floor)
+        except OverflowError as error:
+            raise diverged(index, f"{self.scenario.floors[floor].name}: its update {error}") from None
+
+    def advance(self, index: int, received: Sequence[Received]) -> Floats:
+        """Average what was received, in the order of the floors; returns their training losses (M,), nan for others.
+
+        A round that no floor completes leaves the weights as they are.
+        """
+        loss = np.full(self.last_loss.size, np.nan)
+        for entry in received:
+            loss[entry.floor] = entry.loss
+        if received:
+            start = self.weights
+            self.weights = self._exchange.combined(start, [(entry.points, entry.model) for entry in received])
+            if not np.isfinite(self.weights).all():
+                raise diverged(index, "the averaged weights are not finite")
+            if self.divergence is not None:
+                self.divergence = recent_mean(self.divergence, self._measured(start, received))
+        self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
+        return loss
+
+    def _measured(self, start: Vector, received: Sequence[Received]) -> Floats:
+        """Divergence of the updates of this round, (M,); nan for floors that sent none."""
+        learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
+        mean = self.weights if self._exchange.sends_models else self.weights - start
+        apart = np.array([distance(entry.model[learnt], mean[learnt]) for entry in received])
+        measured = np.full(self.last_loss.size, np.nan)
+        points = np.array([entry.points for entry in received])
+        measured[[entry.floor for entry in received]] = divergence_of_updates(apart, points)
+        return measured
+
+    def tested(self, index: int) -> Tested:
+        """Evaluate the model in rounds that are due for it, if there is a test set."""
+        if (index + 1) % self.scenario.training.evaluate_every or not self.has_test_set:
+            return Tested()
+        begun = time.perf_counter()
+        confusion, loss = self.evaluate()
+        accuracy = float(np.trace(confusion) / confusion.sum())
+        return Tested(accuracy, loss, time.perf_counter() - begun)
+
+    @property
+    def has_test_set(self) -> bool:
+        """Whether there are samples to evaluate on."""
+        return self.engine.work.samples.test_labels.size > 0
+
+    def evaluate(self) -> tuple[Ints, float]:
+        """Confusion matrix (true, predicted) on the test set, which must not be empty, and the mean loss."""
+        if self._tested is not None and self._tested[0] is self.weights:
+            return self._tested[1:]
+        size = self.engine.work.samples.test_labels.size
+        steps = range(0, size, _TESTED_AT_ONCE)
+        tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
+        results = [result for result, _ in self.engine.run(tasks, self.weights)]
+        confusion = np.sum([confusion for confusion, _ in results], axis=0)
+        self._tested = (self.weights, confusion, math.fsum(loss for _, loss in results) / size)
+        return self._tested[1:]
+
+    def snapshot(self, simulated: PlantState, more: Mapping[str, JsonValue]) -> PlantState:
+        """The state of a plant: the model, how inputs are scaled, its simulated part, and what else it keeps."""
+        samples, rest = self.engine.work.samples, dict(simulated.values)
+        values: dict[str, JsonValue] = {
+            "inputs": {"mean": samples.mean.tolist(), "deviation": samples.deviation.tolist()},
+            "queue": rest.pop("queue"),
+            "target_rate": rest.pop("target_rate"),
+            "last_loss": numbers_to(self.last_loss),
+            **rest,
+            **more,
+        }
+        if self.divergence is not None:
+            values["update_divergence"] = numbers_to(self.divergence)
+        error = self._exchange.error
+        memory = {} if error is None else {_UPLOAD_ERROR: error.copy()}
+        return PlantState(simulated.index, values, self.engine.work.layout.named(self.weights), memory)
+
+    def restore(self, state: PlantState) -> None:
+        """Continue from a snapshot."""
+        self.load(state.weights)
+        self._exchange.restore(state.memory.get(_UPLOAD_ERROR))
+        self.last_loss = numbers_from(state.values, "last_loss", self.last_loss.size, gaps=True)
+        if self.divergence is not None:
+            self.divergence = numbers_from(state.values, "update_divergence", self.divergence.size, gaps=True)
+
+    def load(self, weights: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take the weights of a checkpoint; a ValueError says why they are not those of the network."""
+        try:
+            self.weights = self.engine.work.layout.vector(weights)
+        except KeyError as error:
+            raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
+
+
+def diverged(index: int, problem: str) -> FailedRunError:
+    """The error of a round whose numbers are not finite."""
+    advice = "Lower training.learning_rate; the last checkpoint is untouched"
+    return FailedRunError(f"round {index}: {problem}. {advice}")
