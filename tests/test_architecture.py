@@ -28,9 +28,9 @@ ORDER = {
     "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
     "scheduling/solver": "compiling solution assignment uplink floor packing pieces convex slack knapsack endless "
     "coupled exact paper reasons solve",
-    "training": "data network exchange work measuring tasks trial",
+    "training": "data network exchange halves work measuring tasks trial warming",
     "training/data": "samples matlab sources fetching partition holding",
-    "training/network": "models description split peak dense weights quantised stored exported",
+    "training/network": "models description split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
