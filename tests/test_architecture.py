@@ -20,7 +20,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
-    "workers rounds runs reports api cli",
+    "workers rounds runs deploy reports api cli",
     "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws",
@@ -31,12 +31,13 @@ ORDER = {
     "training": "data network exchange halves work measuring tasks trial warming",
     "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split peak dense weights quantised built stored exported",
-    "workers": "processes crew sharing engine worker cluster",
+    "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
     "export evaluate plan tradeoff mirror compare",
+    "deploy": "top_process tops",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
