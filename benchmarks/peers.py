@@ -33,8 +33,9 @@ from torch.nn import functional
 import fedfloor
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
+from fedfloor.training.network.built import network_of
 from fedfloor.training.network.weights import Layout, average
-from fedfloor.training.work import Job, network_of
+from fedfloor.training.work import Job
 from fedfloor.workers.engine import Engine, engine_for, train_devices
 
 ROOT = Path(__file__).parent.parent

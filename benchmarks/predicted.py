@@ -18,8 +18,8 @@ from fedfloor.costs.layers import layer_costs
 from fedfloor.costs.measured import half_cycles
 from fedfloor.runs.measure import Target, measured_profile, model_target
 from fedfloor.training.measuring import CLOCK, pinned
+from fedfloor.training.network.built import memory_format_of, network_of
 from fedfloor.training.network.split import halves, sgd_step
-from fedfloor.training.work import memory_format_of, network_of
 
 ITERATIONS = 5  #: K
 MEASURED, TIMED = (10, 50), (10, 30, 50)  #: batches of the profile and of the rounds
@@ -36,7 +36,7 @@ class Halves:
 
 
 def timed_round(bottom: nn.Sequential, top: nn.Sequential, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Seconds of the device and of the gateway in one round: the statements of `split_step`, with a clock between."""
+    """Seconds of the device and of the gateway in one round: the steps of `training.halves`, with a clock between."""
     below, above = list(bottom.parameters()), list(top.parameters())
     device = gateway = 0.0
     for _ in range(ITERATIONS):

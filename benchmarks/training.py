@@ -18,9 +18,10 @@ from torch.nn import functional
 
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
+from fedfloor.training.network.built import network_of
 from fedfloor.training.network.models import build_model
 from fedfloor.training.network.weights import average
-from fedfloor.training.work import Job, network_of
+from fedfloor.training.work import Job
 from fedfloor.workers.engine import Engine, engine_for, train_devices
 
 Row = tuple[str, str, str]

@@ -28,16 +28,16 @@ ORDER = {
     "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
     "scheduling/solver": "compiling solution assignment uplink floor packing pieces convex slack knapsack endless "
     "coupled exact paper reasons solve",
-    "training": "data network exchange work measuring tasks trial",
+    "training": "data network exchange halves work measuring tasks trial warming",
     "training/data": "samples matlab sources fetching partition holding",
-    "training/network": "models description split peak dense weights quantised stored exported",
-    "workers": "processes crew sharing engine worker cluster",
+    "training/network": "models description split peak dense weights quantised built stored exported",
+    "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model learning deployed",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile shares planned deployable machine measure replay bounds driving "
     "simulate train export evaluate plan tradeoff mirror compare",
-    "deploy": "energy actuators joining certificates signing authority identity",
+    "deploy": "energy actuators joining certificates signing authority identity tops top_process",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",

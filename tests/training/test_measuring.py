@@ -11,9 +11,9 @@ from torch.nn import functional
 from fedfloor.errors import ModelError
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.measuring import HalfStamps, measure, parts_of, pinned, timed_step, times_of
+from fedfloor.training.network.built import network_of
 from fedfloor.training.network.description import infer_layers
 from fedfloor.training.network.peak import allocator_peak
-from fedfloor.training.work import network_of
 
 CNN = Model(name="cnn", input=(1, 28, 28), width=0.25)
 

@@ -169,7 +169,7 @@ def test_a_batch_that_is_sent_once_a_round_is_rounded_once(monkeypatch: pytest.M
         sizes.append(values.size)
         return rounding(values, bits, rng)
 
-    monkeypatch.setattr("fedfloor.training.work.quantised", counted)
+    monkeypatch.setattr("fedfloor.training.network.quantised.quantised", counted)
     data = as_floats(samples())
     for cut, redraw, expected in ((0, False, 1), (0, True, 3), (2, False, 2 * 3), (6, False, 0)):
         sizes.clear()

@@ -31,9 +31,10 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.theory.bounds import Bound
 from fedfloor.training.data.holding import Holding, gather
 from fedfloor.training.data.samples import Samples
+from fedfloor.training.network.built import network_of
 from fedfloor.training.network.description import describe
 from fedfloor.training.trial import try_model
-from fedfloor.training.work import Job, has_device, network_of, undisturbed
+from fedfloor.training.work import Job, has_device, undisturbed
 from fedfloor.workers.engine import Engine, engine_for
 from fedfloor.workers.processes import cores
 

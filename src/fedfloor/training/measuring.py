@@ -34,10 +34,11 @@ from fedfloor.arrays import Floats, Ints
 from fedfloor.errors import ModelError
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
 from fedfloor.scenario.model import Model
+from fedfloor.training.network.built import memory_format_of, network_of
 from fedfloor.training.network.description import chain, cut_points
 from fedfloor.training.network.peak import allocator_peak
 from fedfloor.training.network.split import halves, sgd_step
-from fedfloor.training.work import memory_format_of, network_of, undisturbed
+from fedfloor.training.work import undisturbed
 
 #: processor time of the thread, which other processes do not lengthen, where that clock is fine enough
 CLOCK = "thread_time" if time.get_clock_info("thread_time").resolution < 1e-6 else "perf_counter"

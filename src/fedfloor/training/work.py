@@ -6,33 +6,30 @@ __all__ = [
     "Work",
     "has_device",
     "is_short_of_memory",
-    "memory_format_of",
-    "network_of",
     "undisturbed",
 ]
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
+from fedfloor.training.halves import Bottom, DeviceRound, Top
+from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
-from fedfloor.training.network.description import cut_points
-from fedfloor.training.network.models import build_model
-from fedfloor.training.network.quantised import boundary_stream, quantised
-from fedfloor.training.network.split import as_it_is, halves, joined_step, sgd_step, split_step
-from fedfloor.training.network.weights import Layout, initial_weights
+from fedfloor.training.network.split import joined_step, sgd_step
+from fedfloor.training.network.weights import Layout
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
 _AT_ONCE = 256  #: samples per forward pass outside training
@@ -95,37 +92,15 @@ def undisturbed() -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def network_of(model: Model, seed: int) -> nn.Sequential:
-    """Build a network with its first weights; users' models keep the weights they are created with."""
-    torch.manual_seed(seed)
-    network = cast("nn.Sequential", build_model(model))
-    if ":" not in model.name:
-        initial_weights(network, seed=seed)
-    return network
-
-
-def memory_format_of(network: nn.Module) -> torch.memory_format:
-    """Order of the numbers in memory: channels last if the network convolves, which is faster then."""
-    convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
-    return torch.channels_last if convolves else torch.contiguous_format
-
-
 class Work:
     """A network, samples, and the computations on them."""
 
     def __init__(self, job: Job, samples: Samples) -> None:
-        torch.set_num_threads(1)
         self.job, self.samples = job, samples
-        self._device = torch.device(job.device)
-        network = network_of(job.model, job.seed).to(self._device)
-        self._format = memory_format_of(network)
-        self.network = network.to(memory_format=self._format)  # type: ignore[call-overload]
-        self.layout = Layout(network)
-        self._parameters = list(network.parameters())
-        self._depth = len(cut_points(network)) - 1
-        shape = (1, -1, *([1] * (samples.images.ndim - 2))) if samples.images.ndim > 1 else (1,)
-        self._mean = torch.tensor(samples.mean, dtype=torch.float32, device=self._device).view(shape)
-        self._scale = torch.tensor(1.0 / samples.deviation, dtype=torch.float32, device=self._device).view(shape)
+        self._built = BuiltNetwork(job.model, job.seed, job.device)
+        self._device = self._built.device
+        self.network, self.layout = self._built.network, self._built.layout
+        self._inputs = Inputs(samples.mean, samples.deviation)
 
     @property
     def stacks(self) -> int:
@@ -151,50 +126,53 @@ class Work:
         return losses
 
     def _train_one(self, index: int, n: int, cut: int, weights: Vector) -> float:
+        """Train one device in the network; returns its mean loss."""
         job = self.job
+        torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
+        if job.apart or self._rounds_at(cut):
+            return self._train_apart(index, n, cut, weights)
         self.layout.load(weights)
         self.network.train()
-        torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
-        rounds_samples = job.boundary < 32 and cut == 0 and self.samples.images.dtype != np.uint8
-        rounds_boundary = job.boundary < 32 and 0 < cut < self._depth
-        bottom, top = halves(self.network, cut) if job.apart or rounds_boundary else (None, None)
-        send: Callable[[Tensor], Tensor] = as_it_is
         total = 0.0
         for iteration in range(job.iterations):
-            if rounds_samples or rounds_boundary:
-                send = self._rounding(index, n, iteration)
             if iteration == 0 or job.redraw:
-                x, y = self._batch(index, n, iteration)
-                x = send(x) if rounds_samples else x
-            if bottom is not None and top is not None:
-                loss = split_step(bottom, top, x, y, send if rounds_boundary else as_it_is)
-            else:
-                loss = joined_step(self.network, x, y)
-            sgd_step(self._parameters, job.learning_rate)
-            total += float(loss)
+                x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
+            total += float(joined_step(self.network, x, y))
+            sgd_step(self._built.parameters, job.learning_rate)
         return total / job.iterations
 
-    def _rounding(self, index: int, n: int, iteration: int) -> Callable[[Tensor], Tensor]:
-        """What happens to tensors that are sent across the cut of a device in an iteration, one after the other."""
-        rng = boundary_stream(self.job.seed, index, n, iteration)
+    def _rounds_at(self, cut: int) -> bool:
+        """Whether something is rounded that crosses a cut: pictures are not, and at the last cut nothing crosses."""
+        is_picture = cut == 0 and self.samples.images.dtype == np.uint8
+        return self.job.boundary < 32 and not is_picture and cut < self._built.depth
 
-        def rounded(tensor: Tensor) -> Tensor:
-            try:
-                values = quantised(tensor.cpu().numpy(), self.job.boundary, rng).values
-            except OverflowError:
-                return torch.full_like(tensor, math.nan)  # the loss or the weights show it
-            return torch.from_numpy(values).to(self._device)
+    def _train_apart(self, index: int, n: int, cut: int, weights: Vector) -> float:
+        """Train one device as two machines do; only arrays cross the cut."""
+        job, built, below = self.job, self._built, self._built.below(cut)
+        settings = DeviceRound(job.seed, index, n, cut, job.learning_rate, job.boundary, own_streams=job.apart)
+        bottom = Bottom(built, settings, self._inputs, weights[:below])
+        top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
+        total = 0.0
+        for iteration in range(job.iterations):
+            samples, labels = None, None
+            if iteration == 0 or job.redraw:
+                numbers = self._batch(index, n, iteration)
+                samples, labels = self.samples.images[numbers], self.samples.labels[numbers]
+            if top is None:
+                total += bottom.step(samples, labels)
+                continue
+            loss, gradient = top.step(bottom.forward(samples), labels)
+            if gradient is not None:
+                bottom.backward(gradient)
+            total += loss
+        return total / job.iterations
 
-        return rounded
-
-    def _batch(self, index: int, n: int, iteration: int) -> tuple[Tensor, Tensor]:
-        numbers = batch_of(self.samples.of_device(n), int(self.job.batch[n]), self.job.seed, index, n, iteration)
-        return self._tensors(self.samples.images, self.samples.labels, numbers)
+    def _batch(self, index: int, n: int, iteration: int) -> Ints:
+        """Sample numbers of a device's batch."""
+        return batch_of(self.samples.of_device(n), int(self.job.batch[n]), self.job.seed, index, n, iteration)
 
     def _tensors(self, images: npt.NDArray[np.generic], labels: Ints, numbers: Ints | slice) -> tuple[Tensor, Tensor]:
-        x = torch.from_numpy(np.ascontiguousarray(images[numbers])).to(self._device, torch.float32)
-        x = (x - self._mean).mul_(self._scale)
-        x = x.contiguous(memory_format=self._format)
+        x = self._inputs.scaled(images[numbers], self._built)
         return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
 
     def _train_stacked(self, index: int, devices: Ints, weights: Vector, out: Vector) -> Floats:
@@ -210,13 +188,14 @@ class Work:
         return cast("Floats", (totals / job.iterations).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
-        batches = [self._batch(index, n, iteration) for n in devices.tolist()]
+        images, labels = self.samples.images, self.samples.labels
+        batches = [self._tensors(images, labels, self._batch(index, n, iteration)) for n in devices.tolist()]
         longest = max(len(y) for _, y in batches)
         x = torch.zeros(len(batches), longest, *batches[0][0].shape[1:], device=self._device)
         y = torch.zeros(len(batches), longest, dtype=torch.int64, device=self._device)
         share = torch.zeros(len(batches), longest, device=self._device)
-        for k, (inputs, labels) in enumerate(batches):
-            x[k, : len(labels)], y[k, : len(labels)], share[k, : len(labels)] = inputs, labels, 1.0 / len(labels)
+        for k, (inputs, targets) in enumerate(batches):
+            x[k, : len(targets)], y[k, : len(targets)], share[k, : len(targets)] = inputs, targets, 1.0 / len(targets)
         return x, y, share
 
     def evaluate(self, begin: int, end: int, weights: Vector) -> tuple[Ints, float]:

@@ -6,7 +6,6 @@ import contextlib
 import pickle
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from fedfloor.workers.processes import (
     end_process,
     end_with,
     ending_of,
-    environment,
     packed_failure,
+    start_process,
     unpacked_failure,
 )
 
@@ -79,18 +78,8 @@ class Processes:
         connection, other_end = Pipe()
         scratch = tempfile.mkdtemp(prefix="fedfloor-")
         with other_end:
-            process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
-                [
-                    sys.executable,
-                    "-P",  # does not put the working folder first
-                    "-c",
-                    f"from fedfloor.workers.crew import serve; serve({other_end.fileno()}, {scratch!r})",
-                ],
-                pass_fds=[other_end.fileno()],
-                start_new_session=True,  # Ctrl-C is for this process only
-                env={**environment(), "TMPDIR": scratch},
-                stdin=subprocess.DEVNULL,
-            )
+            code = f"from fedfloor.workers.crew import serve; serve({other_end.fileno()}, {scratch!r})"
+            process = start_process(["-c", code], [other_end.fileno()], {"TMPDIR": scratch})
         self._running[number] = connection, process, scratch
         with contextlib.suppress(BrokenPipeError):  # `news` reports a process that has ended
             connection.send_bytes(work)

@@ -15,8 +15,6 @@ __all__ = [
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
@@ -29,7 +27,7 @@ from fedfloor.errors import FailedRunError
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import Task, carry_out
 from fedfloor.training.work import Job, Work
-from fedfloor.workers.processes import end_process, ending_of, environment, unpacked_failure
+from fedfloor.workers.processes import end_process, ending_of, start_process, unpacked_failure
 from fedfloor.workers.sharing import Place, release, shared
 
 W = TypeVar("W")
@@ -183,13 +181,9 @@ class _Worker:
     def __init__(self, job: Job, places: dict[str, Place], samples: Samples) -> None:
         self.connection, other_end = Pipe()
         with other_end:
-            self._process = subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
-                # -P does not put the working folder first
-                [sys.executable, "-P", "-m", "fedfloor.workers.worker", str(other_end.fileno())],
-                pass_fds=[other_end.fileno(), *(place.descriptor for place in places.values())],
-                start_new_session=True,  # Ctrl-C is for this process only
-                env=environment(),
-                stdin=subprocess.DEVNULL,
+            self._process = start_process(
+                ["-m", "fedfloor.workers.worker", str(other_end.fileno())],
+                [other_end.fileno(), *(place.descriptor for place in places.values())],
             )
         self.send((job, places, samples.mean, samples.deviation))
 

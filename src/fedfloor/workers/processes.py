@@ -9,6 +9,7 @@ __all__ = [
     "environment",
     "packed_failure",
     "settings",
+    "start_process",
     "unpacked_failure",
 ]
 
@@ -20,7 +21,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -57,6 +58,19 @@ def settings() -> dict[str, str]:
     Folders are searched in the order of this process; the working folder is among them only if it is here.
     """
     return {**_QUIET, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
+
+
+def start_process(
+    arguments: Iterable[str], descriptors: Iterable[int], variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start this interpreter again; the process inherits some descriptors and gets some more variables."""
+    return subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
+        [sys.executable, "-P", *arguments],  # -P does not put the working folder first
+        pass_fds=[*descriptors],
+        start_new_session=True,  # Ctrl-C is for this process only
+        env={**environment(), **(variables or {})},
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

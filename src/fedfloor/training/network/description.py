@@ -6,6 +6,7 @@ __all__ = [
     "LayerSettings",
     "TorchLayer",
     "chain",
+    "crossing_shapes",
     "cut_points",
     "describe",
     "infer_layers",
@@ -164,6 +165,16 @@ def cut_points(network: nn.Module) -> tuple[int, ...]:
     modules = [type(module) for _, module in chain(network)]
     starts = [index for index, module in enumerate(modules) if module in TORCH_LAYERS]
     return (0, *starts[1:], len(modules))
+
+
+def crossing_shapes(network: nn.Module, input_shape: Sequence[int], *, label: str = "model") -> tuple[Shape, ...]:
+    """Shape of what crosses the cut for one sample, for every cut 0..L: first that of a sample, last the scores'."""
+    value = torch.empty(_BATCH, *input_shape, device="meta")
+    shapes = [tuple(value.shape[1:])]
+    for path, module in chain(network, label):
+        value = _through(module, value, path, label)
+        shapes.append(tuple(value.shape[1:]))
+    return tuple(shapes[at] for at in cut_points(network))
 
 
 def _through(module: nn.Module, value: Tensor, path: str, label: str) -> Tensor:

@@ -3,7 +3,7 @@
 `costs/precision.py` counts the bits of these messages.
 """
 
-__all__ = ["Quantised", "boundary_stream", "pack", "quantised", "unpack", "upload_stream"]
+__all__ = ["Quantised", "at_the_cut", "boundary_stream", "pack", "quantised", "unpack", "upload_stream"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,6 +58,14 @@ def quantised(values: Vector, bits: int, rng: np.random.Generator) -> Quantised:
     steps = values / np.float64(scale if scale > 0.0 else 1.0)
     steps += rng.random(values.shape, np.float32)
     return Quantised(scale, np.floor(steps, out=steps).astype(_TYPES[bits]))
+
+
+def at_the_cut(values: Vector, bits: int, rng: np.random.Generator) -> Quantised:
+    """Round what crosses a cut; a tensor that is not finite arrives as nan, which the loss or the weights show."""
+    try:
+        return quantised(values, bits, rng)
+    except OverflowError:
+        return Quantised(np.float32(np.nan), np.zeros(values.shape, _TYPES[bits]))
 
 
 def pack(update: Vector, pieces: Sequence[Piece], bits: int, rng: np.random.Generator) -> bytes:

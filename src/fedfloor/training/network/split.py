@@ -1,8 +1,6 @@
-"""Split training: the two halves of a network, and a training step across the cut or without one."""
+"""The two halves of a network, a training step without a cut, and the step of the weights."""
 
-__all__ = ["as_it_is", "halves", "joined_step", "sgd_step", "split_step"]
-
-from collections.abc import Callable
+__all__ = ["halves", "joined_step", "sgd_step"]
 
 import torch
 from torch import Tensor, nn
@@ -16,28 +14,6 @@ def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequenti
     modules = [module for _, module in chain(network)]
     at = cut_points(network)[cut]
     return nn.Sequential(*modules[:at]), nn.Sequential(*modules[at:])
-
-
-def as_it_is(tensor: Tensor) -> Tensor:
-    """Send a tensor with all its bits."""
-    return tensor
-
-
-def split_step(
-    bottom: nn.Module, top: nn.Module, x: Tensor, y: Tensor, send: Callable[[Tensor], Tensor] = as_it_is
-) -> Tensor:
-    """Forward and backward across the cut (Sec. II-B3); gradients stay in both halves.
-
-    What crosses the cut arrives as `send` returns it.
-    """
-    smashed = bottom(x)  # (B, ...) leaves the device
-    received = send(smashed.detach()).requires_grad_(smashed.requires_grad)  # cut 0 has nothing to send back
-    loss = functional.cross_entropy(top(received), y)  # ()
-    if loss.requires_grad:
-        loss.backward()  # type: ignore[no-untyped-call]  # fills top's gradients and received.grad
-    if smashed.requires_grad and received.grad is not None:
-        smashed.backward(send(received.grad))  # the error travels back to the device
-    return loss.detach()
 
 
 def joined_step(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
