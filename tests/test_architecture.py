@@ -38,7 +38,8 @@ ORDER = {
     "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
     "export evaluate plan tradeoff mirror compare",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
-    "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
+    "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",
+    "reports/live": "recent keeping following watched access serving",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",

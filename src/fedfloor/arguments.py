@@ -100,6 +100,10 @@ def _samples(value: object) -> str:
     return _whole(value, least=1, most=10**9)
 
 
+def _port(value: object) -> str:
+    return _whole(value, least=0, most=65_535)
+
+
 def _batches(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes) and not any(map(_samples, value)):
         return ""
@@ -176,6 +180,10 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "csv": _TARGET,
         "export": _TARGET,
         "data_dir": Check(path_problem, DataError),
+        "host": Check(functools.partial(text_problem, must="an address or a name of this machine")),
+        "port": Check(_port),
+        "token": _FLAG,
+        "on_ready": _FUNCTION,
         "on_round": _FUNCTION,
         "on_event": _FUNCTION,
         "on_step": _FUNCTION,

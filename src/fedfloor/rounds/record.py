@@ -94,6 +94,7 @@ class GatewayRecord:
     download_s: Amount | None = None
     train_s: Amount | None = None
     upload_s: Amount | None = None
+    predicted_s: Measured = ABSENT  #: delay by the cost model, beside the measured one; absent if none was measured
     power_w: Amount | None = None
     energy_j: Amount
     energy_budget_j: Amount | None = None  #: null without limits
@@ -327,6 +328,8 @@ def _table(record: RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | W
 
 def _gateway_table(gateway: GatewayRecord) -> dict[str, object]:
     table = _table(gateway)
+    if gateway.predicted_s is ABSENT:
+        del table["predicted_s"]
     if gateway.divergence_bound is ABSENT:
         del table["divergence_bound"]
     if gateway.divergence is ABSENT:
