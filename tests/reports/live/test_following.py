@@ -335,11 +335,11 @@ def test_memory_stays_bounded_however_long_a_run_is(growing: Growing, monkeypatc
         assert run_of(watched)["rounds"] == written
         assert json.loads(watched.figures())["data"]
 
-    grow(1000)
+    grow(500)
     tracemalloc.start()
-    grow(1000)
+    grow(500)
     first = tracemalloc.get_traced_memory()[0]
-    grow(3000)
+    grow(1500)
     assert tracemalloc.get_traced_memory()[0] < first + 200_000
     tracemalloc.stop()
     drawn = json.loads(watched.figures())

@@ -124,8 +124,9 @@ globalThis.fedfloorNow = (() => {
 
   function drawGrid(force = false) {
     const scroll = byId("grid-scroll");
-    const names = matchMedia("(max-width: 600px)").matches ? 105 : 250;
-    const columns = Math.max(6, Math.min(60, Math.floor((scroll.clientWidth - names) / CELL)));
+    const name = byId("grid").querySelector("tbody th")?.offsetWidth || 130;
+    const share = matchMedia("(max-width: 600px)").matches ? 4 : 90;
+    const columns = Math.max(6, Math.min(60, Math.floor((scroll.clientWidth - name - share) / CELL)));
     if (!force && columns === grid.columns) return;
     grid.columns = columns;
     const rounds = grid.rounds.slice(-columns);

@@ -40,7 +40,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
 }
 
 Query = Mapping[str, list[str]]
@@ -252,6 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         more, body = dict(headers or {}), answer.body
         asked = getattr(self, "headers", {})  # a request that cannot be read has none
         if answer.is_fixed:
+            more["Cache-Control"] = "no-cache"  # kept, but asked for again
             more["ETag"] = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
             if asked.get("If-None-Match") == more["ETag"]:
                 status, body = HTTPStatus.NOT_MODIFIED, b""

@@ -132,9 +132,12 @@
       say(byId("figures-note"), next.note);
       if (next.data) {
         const html = next.picker + next.sections;
+        const anchor = [...document.querySelectorAll("#figures .plot")].find((plot) => plot.getBoundingClientRect().bottom > 0);
+        const top = anchor?.getBoundingClientRect().top;
         if (html !== figures.html) replace(next);
         figures.html = html;
         fedfloorPage.show(next.data, { follow: true });
+        if (top < innerHeight && anchor.isConnected) scrollBy(0, anchor.getBoundingClientRect().top - top);
       }
     } catch (error) {
       figures.due = performance.now() + 3000;
@@ -145,7 +148,6 @@
   }
 
   function replace(next) { // figures that are there already move into the new text with their zoom
-    const top = byId("figures").getBoundingClientRect().top;
     const focused = document.activeElement?.id;
     const selected = new Map([...document.querySelectorAll("#figures select")].map((select) => [select.id, select.selectedOptions[0]?.text]));
     const unticked = new Set([...document.querySelectorAll("#picker input:not(:checked)")].map((box) => box.parentNode.title));
@@ -165,7 +167,6 @@
     byId("picker-place").innerHTML = next.picker;
     for (const box of document.querySelectorAll("#picker input")) box.checked = !unticked.has(box.parentNode.title);
     if (focused && byId(focused) !== document.activeElement) byId(focused)?.focus({ preventScroll: true });
-    if (top < 0) scrollBy(0, byId("figures").getBoundingClientRect().top - top);
   }
 
   document.addEventListener("visibilitychange", () => document.hidden || look());
