@@ -40,7 +40,8 @@ ORDER = {
     "deploy": "energy actuators joining certificates signing authority identity top_process tops",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
-    "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
+    "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",
+    "reports/live": "recent keeping following watched access serving",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",

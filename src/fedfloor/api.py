@@ -42,6 +42,7 @@ __all__ = [
     "starter_scenario",
     "tradeoff",
     "verify_data",
+    "watch",
     "what_is_left",
 ]
 
@@ -367,6 +368,37 @@ def report(
     """
     several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
     return _report([_folder_of(run) for run in several], out=out, csv=csv, pdf=pdf, on_step=on_step)
+
+
+@checked
+def watch(
+    run: "Run | TrainedRun | str | Path",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: bool = False,
+    on_ready: Callable[[str], None] = lambda url: print(url, flush=True),
+) -> None:
+    """Serve a page that shows a run, or the runs of a folder, while it goes; Ctrl-C ends it.
+
+    `on_ready` is called once with the address of the page. Port 0 stands for a free one. On an address that other
+    machines can reach, the page needs a token, which is part of the address; `token=True` asks for one on
+    loopback too. Needs the extra 'report'.
+    """
+    from fedfloor.reports.live.serving import WatchServer
+
+    folder = _folder_of(run)
+    if run == "" or not folder.is_dir():
+        problem = "is a file, not a run folder" if folder.is_file() else "does not exist"
+        raise RunLogError(f"{folder if run else repr(run)}: {problem}. Name the folder of a run, or of runs")
+    if find_spec("plotly") is None:
+        raise MissingExtraError("watching", "report")
+    with WatchServer(folder, host=host, port=port, token=token) as server:
+        on_ready(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:  # the only way in which watching ends
+            return
 
 
 def _report(runs: Sequence[Path], **options: Any) -> "Report":

@@ -101,6 +101,10 @@ def _samples(value: object) -> str:
     return _whole(value, least=1, most=10**9)
 
 
+def _port(value: object) -> str:
+    return _whole(value, least=0, most=65_535)
+
+
 def _batches(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes) and not any(map(_samples, value)):
         return ""
@@ -183,6 +187,10 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "ca_days": Check(_whole, DeploymentError),
         "serial": Check(functools.partial(text_problem, must="hexadecimal digits as text"), DeploymentError),
         "same_key": _FLAG,
+        "host": Check(functools.partial(text_problem, must="an address or a name of this machine")),
+        "port": Check(_port),
+        "token": _FLAG,
+        "on_ready": _FUNCTION,
         "on_round": _FUNCTION,
         "on_event": _FUNCTION,
         "on_step": _FUNCTION,

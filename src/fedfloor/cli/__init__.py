@@ -14,7 +14,7 @@ from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 # Each adds its command to the program, in the order of its help.
 # isort: off
 from fedfloor.cli.commands import list, init, schema, check, profile, simulate, plan, tradeoff  # noqa: A004, F401
-from fedfloor.cli.commands import run, evaluate, compare, report, data, certs  # noqa: F401
+from fedfloor.cli.commands import run, evaluate, compare, watch, report, data, certs  # noqa: F401
 # isort: on
 
 

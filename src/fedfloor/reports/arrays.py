@@ -1,17 +1,19 @@
 """Run logs as arrays, laid out once for all figures and tables. Unknown is nan, endless is inf."""
 
-__all__ = ["RunArrays", "SeriesArrays", "lay_out", "lay_out_run"]
+__all__ = ["Columns", "RunArrays", "SeriesArrays", "lay_out", "lay_out_run"]
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.rounds.record import Absent, GatewayRecord
+from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
+from fedfloor.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +68,7 @@ def _series(series: Series) -> SeriesArrays:
     return SeriesArrays(series.label, tuple(lay_out_run(run) for run in series.runs))
 
 
-#: values of a floor in a round, in the order in which `lay_out_run` takes them apart
+#: values of a floor in a round, in the order in which `Columns.arrays` takes them apart
 _OF_FLOORS: tuple[Callable[[GatewayRecord], float | Absent | None], ...] = (
     lambda gateway: gateway.selected,
     lambda gateway: gateway.completed,
@@ -81,43 +83,86 @@ _OF_FLOORS: tuple[Callable[[GatewayRecord], float | Absent | None], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Rounds as arrays that are filled one by one, with room for T rounds."""
+
+    plant: PlantArrays
+    of_rounds: Floats  #: (4, T) number from 1, delay [s], clock [s], accuracy
+    of_floors: Floats  #: (10, T, M) in the order of _OF_FLOORS
+    of_devices: Floats  #: (3, T, N) cut, frequency [Hz], energy [J]; nan where not selected
+
+    @classmethod
+    def of(cls, scenario: Scenario, rounds: int) -> Self:
+        """Columns with room for so many rounds of a scenario."""
+        plant = arrays_of(scenario)
+        of_floors = np.empty((len(_OF_FLOORS), rounds, plant.gateways.count))
+        return cls(plant, np.empty((4, rounds)), of_floors, np.empty((3, rounds, len(plant.devices.names))))
+
+    def put(self, t: int, record: RoundRecord) -> None:
+        """Fill place `t` with a round."""
+        self.of_rounds[:, t] = record.round + 1, record.delay, record.clock, _number(record.accuracy)
+        self.of_floors[:, t] = [[_number(of(gateway)) for gateway in record.gateways] for of in _OF_FLOORS]
+        self.of_devices[:, t] = np.nan
+        begin = 0
+        for count, gateway in zip(self._counts, record.gateways, strict=True):
+            if gateway.devices:
+                values = [(entry.cut, _number(entry.gateway_frequency_hz), entry.energy_j) for entry in gateway.devices]
+                self.of_devices[:, t, begin : begin + count] = np.array(values, float).T
+            begin += count
+
+    @property
+    def _counts(self) -> list[int]:
+        """Devices of every floor."""
+        counts: list[int] = self.plant.devices.on_floor(self.plant.gateways.count).tolist()
+        return counts
+
+    def taken(self, at: Ints, room: int) -> "Columns":
+        """The rounds in these places as new columns, with room for `room` rounds in all."""
+        parts = [np.empty((*part.shape[:1], room, *part.shape[2:])) for part in self._parts]
+        for new, old in zip(parts, self._parts, strict=True):
+            new[:, : at.size] = old[:, at]
+        return Columns(self.plant, *parts)
+
+    @property
+    def _parts(self) -> tuple[Floats, Floats, Floats]:
+        return self.of_rounds, self.of_floors, self.of_devices
+
+    def arrays(self, run: ReadRun, rounds: int) -> RunArrays:
+        """The first rounds, as arrays of a run."""
+        number, delay, clock, accuracy = self.of_rounds[:, :rounds]
+        floors = self.of_floors[:, :rounds]
+        selected, completed, target, download, train, upload, power, energy, bound, divergence = floors
+        cut, frequency, device_energy = self.of_devices[:, :rounds]
+        return RunArrays(
+            run=run,
+            plant=self.plant,
+            rounds=number.astype(np.int64),
+            delay=delay,
+            clock=clock,
+            accuracy=accuracy,
+            selected=selected == 1.0,
+            completed=completed == 1.0,
+            target=target,
+            download=_endless(download),
+            train=_endless(train),
+            upload=_endless(upload),
+            power=power,
+            energy=energy,
+            bound=bound,
+            divergence=divergence,
+            cut=cut,
+            frequency=frequency,
+            device_energy=device_energy,
+        )
+
+
 def lay_out_run(run: ReadRun) -> RunArrays:
     """One run as arrays, filled in one pass over its log."""
-    plant, rounds = arrays_of(run.scenario), len(run.records)
-    first = np.searchsorted(plant.devices.floor, np.arange(plant.gateways.count)).tolist()
-    number, delay, clock, accuracy = (np.empty(rounds) for _ in range(4))
-    of_floors = np.empty((len(_OF_FLOORS), rounds, plant.gateways.count))
-    cut, frequency, device_energy = (np.full((rounds, len(plant.devices.names)), np.nan) for _ in range(3))
+    columns = Columns.of(run.scenario, len(run.records))
     for t, record in enumerate(run.records):
-        number[t], delay[t], clock[t] = record.round + 1, record.delay, record.clock
-        accuracy[t] = _number(record.accuracy)
-        of_floors[:, t] = [[_number(of(gateway)) for gateway in record.gateways] for of in _OF_FLOORS]
-        for begin, gateway in zip(first, record.gateways, strict=True):
-            for n, device in enumerate(gateway.devices, start=begin):
-                cut[t, n], device_energy[t, n] = device.cut, device.energy_j
-                frequency[t, n] = _number(device.gateway_frequency_hz)
-    selected, completed, target, download, train, upload, power, energy, bound, divergence = of_floors
-    return RunArrays(
-        run=run,
-        plant=plant,
-        rounds=number.astype(np.int64),
-        delay=delay,
-        clock=clock,
-        accuracy=accuracy,
-        selected=selected == 1.0,
-        completed=completed == 1.0,
-        target=target,
-        download=_endless(download),
-        train=_endless(train),
-        upload=_endless(upload),
-        power=power,
-        energy=energy,
-        bound=bound,
-        divergence=divergence,
-        cut=cut,
-        frequency=frequency,
-        device_energy=device_energy,
-    )
+        columns.put(t, record)
+    return columns.arrays(run, len(run.records))
 
 
 def _number(value: float | Absent | None) -> float:

@@ -27,14 +27,14 @@ class SingleRuns:
     omissions: tuple[str, ...]  #: sentences on what was left out
 
 
-def single_runs(results: Results) -> SingleRuns:
-    """Rounds of as many runs as fit; every series keeps its first run as long as possible."""
-    runs = _fitting_runs(results)
+def single_runs(results: Results, numbers: int = _NUMBERS) -> SingleRuns:
+    """Rounds of as many runs as fit into so many numbers; every series keeps its first run as long as possible."""
+    runs = _fitting_runs(results, numbers)
     explorers = [figure.explore for figure in all_figures() if figure.explore is not None]
     plants: dict[str, int] = {}
     entries, omissions = [], []
     for index, run in runs:
-        limit = int(_NUMBERS / len(runs) / max(_numbers_per_round(run), 1.0))
+        limit = int(numbers / len(runs) / max(_numbers_per_round(run), 1.0))
         at = spread(run.rounds.size, max(2, min(_ROUNDS, limit)))
         if at.size < run.rounds.size:
             omissions.append("Of long runs, the timeline, the map and the cuts show some of the rounds, evenly spread.")
@@ -57,12 +57,12 @@ def single_runs(results: Results) -> SingleRuns:
     return SingleRuns(labels, data, tuple(omissions))
 
 
-def _fitting_runs(results: Results) -> list[tuple[int, RunArrays]]:
+def _fitting_runs(results: Results, numbers: int) -> list[tuple[int, RunArrays]]:
     """Runs that fit, with the indices of their series; first runs of series come first."""
     ranked = [(rank, index, run) for index, series in enumerate(results.series) for rank, run in enumerate(series.runs)]
     ranked.sort(key=lambda entry: entry[:2])
     runs: list[tuple[int, int, RunArrays]] = []
-    left = float(_NUMBERS)
+    left = float(numbers)
     for rank, index, run in ranked:
         left -= _LEAST_ROUNDS * _numbers_per_round(run)
         if left >= 0.0 or not runs:

@@ -1,8 +1,13 @@
 "use strict";
 // Draws the figures of the report and redraws them for the policy picker, the colour scheme and the choice of a run.
+// On the page of a run that is still going, `fedfloorPage.show` is called again with new data: figures keep their zoom.
 (() => {
-  const report = JSON.parse(document.getElementById("report-data").textContent);
-  const visible = new Set(report.series.map((_, at) => at)); // series
+  let report = null;
+  let following = false; // whether the latest round is shown until the reader chooses another
+  const visible = new Set(); // series
+  const drawn = new Map(); // id -> what was drawn there, as JSON; while following
+  const stale = new Set(); // ids of figures that are out of sight, and older than their data
+  const bound = new WeakSet(); // controls that have their listener
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 600px)");
   const makers = new Map(); // id -> function that returns {data, layout, height}
@@ -54,7 +59,7 @@
       font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif", size: 12.5, color: colours.ink },
       hoverlabel: { bgcolor: colours.card, bordercolor: colours.line, font: { color: colours.ink }, namelength: -1, align: "left" },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colours.soft, activecolor: colours.ink },
-      showlegend: false, hovermode: "closest",
+      showlegend: false, hovermode: "closest", uirevision: figure.revision ?? "same",
       ...figure.layout,
       margin: { l: 10, r: 12, t: 26, b: 10, ...figure.layout.margin },
       legend: { orientation: "h", x: 0, y: 0, xanchor: "left", yref: "container", yanchor: "bottom", font: { color: colours.soft }, ...figure.layout.legend },
@@ -72,15 +77,31 @@
     const place = byId(id);
     const figure = makers.get(id)();
     if (!place || place.closest("[hidden]") || !figure) return;
+    if (following) {
+      const input = JSON.stringify([figure, [...visible], isDark(), printing, narrow.matches]);
+      if (drawn.get(id) === input && place.data) return;
+      if (!isNear(place)) return void stale.add(id);
+      drawn.set(id, input);
+    }
+    stale.delete(id);
     const { data, layout } = withTheme(figure);
     if (printing) layout.width = place.clientWidth; // resizing comes too late for printing
     Plotly.react(place, data, layout, config);
   }
 
+  const isNear = (place) => {
+    const box = place.getBoundingClientRect();
+    return printing || (box.bottom > -innerHeight && box.top < 2 * innerHeight);
+  };
+  const observer = new IntersectionObserver(
+    (entries) => entries.forEach((entry) => entry.isIntersecting && stale.has(entry.target.id) && draw(entry.target.id)),
+    { rootMargin: "100% 0px" },
+  );
+
   const drawAll = () => makers.forEach((_, id) => draw(id));
 
   // One run, round by round.
-  const choice = { run: 0, at: 0 };
+  const choice = { run: 0, at: 0, round: null }; // round: that the reader has chosen; null: the latest one while following
 
   function timelineFigure() {
     const run = report.runs[choice.run];
@@ -107,7 +128,7 @@
     const step = Math.max(1, Math.ceil(rows.length / 40));
     const ticks = rows.map((_, at) => at).filter((at) => at % step === 0);
     return {
-      data, height: Math.min(900, 130 + 26 * Math.max(rows.length, 3)),
+      data, revision: `run ${choice.run}`, height: Math.min(900, 130 + 26 * Math.max(rows.length, 3)),
       layout: {
         barmode: "overlay", showlegend: true,
         xaxis: { title: { text: `seconds since the start of round ${round}` }, range: [0, Math.max(run.longest, ...ends.map((end) => end.at(-1) ?? 0)) * 1.14 || 1], separatethousands: true },
@@ -205,9 +226,16 @@
     const slider = byId("round-choice");
     const last = report.runs[choice.run].timeline.length - 1;
     slider.max = last;
+    if (following) slider.value = choice.round === null ? last : placeOf(choice.round);
     choice.at = Math.min(Number(slider.value), last);
     chooseRound();
     draw("fig-cuts");
+  }
+
+  function placeOf(round) { // of the rounds that are shown, the first that is not before this one
+    const rounds = report.runs[choice.run].timeline.map((entry) => entry[0]);
+    const at = rounds.findIndex((number) => number >= round);
+    return at < 0 ? rounds.length - 1 : at;
   }
 
   function chooseRound() {
@@ -222,31 +250,57 @@
   function pick() {
     visible.clear();
     document.querySelectorAll("#picker input").forEach((box) => box.checked && visible.add(Number(box.value)));
-    byId("nothing").hidden = visible.size > 0;
+    if (!byId("picker")) report.series.forEach((_, at) => visible.add(at));
+    else byId("nothing").hidden = visible.size > 0;
     document.querySelectorAll("[data-series]").forEach((part) => { part.hidden = !visible.has(Number(part.dataset.series)); });
     makers.forEach((_, id) => id in EXPLORED || draw(id));
     if (byId("run-choice")) chooseRun();
   }
 
-  function start() {
+  function listen(control, event, handler) {
+    if (bound.has(control)) return;
+    bound.add(control);
+    control.addEventListener(event, handler);
+  }
+
+  function slide() {
+    const slider = byId("round-choice");
+    const atEnd = Number(slider.value) === Number(slider.max);
+    choice.round = atEnd ? null : report.runs[choice.run].timeline[Number(slider.value)][0];
+    chooseRound();
+  }
+
+  function show(data, { follow = false } = {}) {
+    report = data;
+    following = follow;
+    makers.clear();
     for (const [id, figure] of Object.entries(report.figures)) {
       const select = byId(`${id}-choice`);
-      makers.set(id, () => (Array.isArray(figure) ? figure[select ? Number(select.value) : 0] : figure));
-      if (select) select.addEventListener("change", () => draw(id));
+      makers.set(id, () => {
+        const at = select ? Number(select.value) : 0;
+        return Array.isArray(figure) ? { ...figure[at], revision: at } : figure;
+      });
+      if (select) listen(select, "change", () => draw(id));
     }
-    document.querySelectorAll("#picker input").forEach((box) => box.addEventListener("change", pick));
+    document.querySelectorAll("#picker input").forEach((box) => listen(box, "change", pick));
     if (byId("run-choice")) {
       for (const [id, make] of Object.entries(EXPLORED)) makers.set(id, make);
-      byId("run-choice").addEventListener("change", chooseRun);
-      byId("round-choice").addEventListener("input", chooseRound);
-      byId("map-cuts").addEventListener("change", () => draw("fig-map"));
+      listen(byId("run-choice"), "change", chooseRun);
+      listen(byId("round-choice"), "input", slide);
+      listen(byId("map-cuts"), "change", () => draw("fig-map"));
     }
+    if (following) makers.forEach((_, id) => byId(id) && observer.observe(byId(id)));
+    pick(); // the browser may remember which boxes were ticked
+    document.body.dataset.ready = "yes";
+  }
+
+  function start() {
     dark.addEventListener("change", drawAll);
     narrow.addEventListener("change", drawAll);
     addEventListener("beforeprint", () => print(true));
     addEventListener("afterprint", () => print(false));
-    pick(); // the browser may remember which boxes were ticked
-    document.body.dataset.ready = "yes";
+    const embedded = byId("report-data");
+    if (embedded) show(JSON.parse(embedded.textContent));
   }
 
   function print(begins) {
@@ -258,5 +312,6 @@
 
   const resize = () => makers.forEach((_, id) => { const place = byId(id); if (place && place.offsetParent && place.data) Plotly.Plots.resize(place); });
 
+  globalThis.fedfloorPage = { show };
   start();
 })();

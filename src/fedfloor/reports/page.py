@@ -1,10 +1,11 @@
 """Runs as one page: `report.html` contains everything it needs and loads nothing from anywhere."""
 
-__all__ = ["PageTable", "is_page", "write_page"]
+__all__ = ["Content", "PageTable", "asset", "content_of", "is_page", "plotly", "write_page"]
 
 import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -39,33 +40,46 @@ _HEAD = 1000  #: [byte] in which it stands
 
 def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> None:
     """Write the page; the first table is its headline. Needs the extra 'report'."""
-    library = _plotly()
-    single = single_runs(results)
-    parts = list(_parts(results, tables, single))
+    library = plotly()
+    content = content_of(results, tables, single_runs(results))
+    texts = {
+        "title": html.escape(f"{results.collection.name}: fedfloor report"),
+        "heading": html.escape(results.collection.name),
+        "lead": _lead(results.collection),
+        "contents": contents([part.section for part in content.parts]),
+        "notices": _notices(results.collection),
+        "picker": picker(results.looks),
+        "sections": "\n".join(part_html(part, results.looks) for part in content.parts),
+        "footer": _footer(),
+    }
+    page = Template(asset("page.html")).substitute(
+        {key: printable(text) for key, text in texts.items()},
+        css=asset("page.css"),
+        data=_embedded(content.data),
+        plotly=library,
+        js=asset("page.js"),
+    )
+    save(path, lambda part: part.write_text(page, encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """What stands between head and foot of the page."""
+
+    parts: tuple[Part, ...]  #: from top to bottom
+    data: Mapping[str, object]  #: for the page's script; `plain` makes it ready for JSON
+
+
+def content_of(results: Results, tables: Sequence[PageTable], single: SingleRuns) -> Content:
+    """All figures and tables of some runs, and the data that the page's script draws them from."""
+    parts = tuple(_parts(results, tables, single))
     cards = [card for part in parts for card in part.cards if card.plots]
     data = {
         "series": [look.label for look in results.looks],
         "figures": {f"fig-{card.id}": _input_of(card) for card in cards},
         **single.data,
     }
-    texts = {
-        "title": html.escape(f"{results.collection.name}: fedfloor report"),
-        "heading": html.escape(results.collection.name),
-        "lead": _lead(results.collection),
-        "contents": contents([part.section for part in parts]),
-        "notices": _notices(results.collection),
-        "picker": picker(results.looks),
-        "sections": "\n".join(part_html(part, results.looks) for part in parts),
-        "footer": _footer(),
-    }
-    page = Template(_asset("page.html")).substitute(
-        {key: printable(text) for key, text in texts.items()},
-        css=_asset("page.css"),
-        data=_embedded(data),
-        plotly=library,
-        js=_asset("page.js"),
-    )
-    save(path, lambda part: part.write_text(page, encoding="utf-8"))
+    return Content(parts, data)
 
 
 def is_page(path: Path) -> bool:
@@ -76,13 +90,14 @@ def is_page(path: Path) -> bool:
         return _GENERATOR in file.read(_HEAD)
 
 
-def _plotly() -> str:
+def plotly() -> str:
     """Plotly's own JavaScript, harmless inside a script element."""
     offline = import_module("plotly.offline")  # an extra, and without types
     return str(offline.get_plotlyjs()).replace("</script", r"<\/script")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file that lies beside this module."""
     return (files("fedfloor.reports") / name).read_text(encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Runs as a report sees them: read from their folders, put side by side, with the problems of any of them."""
 
-__all__ = ["Collection", "ReadRun", "Series", "collect"]
+__all__ = ["Collection", "ReadRun", "Series", "beside", "collect", "put_together", "run_folders", "scenario_table"]
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class ReadRun:
     @property
     def finished(self) -> bool:
         """Whether all rounds of the scenario are logged."""
-        return len(self.records) >= self.scenario.rounds
+        return self.summary.rounds >= self.scenario.rounds
 
     @property
     def ended(self) -> bool:
@@ -85,18 +85,28 @@ def collect(paths: Sequence[Path]) -> Collection:
     """Read run folders, or folders of them; a damaged one becomes a problem, unless no other is left."""
     read: list[tuple[ReadRun, Mapping[str, object]]] = []
     problems: list[str] = []
-    for folder in _folders(paths, problems):
+    for folder in run_folders(paths, problems):
         try:
             run, table = _read(folder, problems)
         except FedfloorError as error:
             problems.append(str(error))
             continue
-        if read and run.scenario.name != read[0][0].scenario.name:
-            others = f"is of scenario '{run.scenario.name}', the others of '{read[0][0].scenario.name}'"
-            problems.append(f"{folder}: {others}. Report on it by itself")
+        read.append((run, table))
+    return put_together(read, problems, paths)
+
+
+def put_together(
+    read: Sequence[tuple[ReadRun, Mapping[str, object]]], problems: list[str], paths: Sequence[Path]
+) -> Collection:
+    """Runs, each with the table of its scenario, as series; runs of another scenario than the first are left out."""
+    alike = []
+    for run, table in read:
+        if run.scenario.name == read[0][0].scenario.name:
+            alike.append((run, table))
         else:
-            read.append((run, table))
-    runs = _told_apart(read, problems)
+            others = f"is of scenario '{run.scenario.name}', the others of '{read[0][0].scenario.name}'"
+            problems.append(f"{run.folder}: {others}. Report on it by itself")
+    runs = _told_apart(alike, problems)
     if not runs:
         raise RunLogError(problems[0] if problems else "no run folder is named. Name one that a run has written")
     labels = dict.fromkeys(run.label for run in runs)
@@ -104,7 +114,7 @@ def collect(paths: Sequence[Path]) -> Collection:
         Series(label, tuple(sorted((run for run in runs if run.label == label), key=lambda run: run.scenario.seed)))
         for label in labels
     )
-    tradeoffs = (_beside(tradeoff_from, path / TRADEOFF, problems) for path in paths)
+    tradeoffs = (beside(tradeoff_from, path / TRADEOFF, problems) for path in paths)
     tradeoff = next((points for points in tradeoffs if points), ())
     return Collection(runs[0].scenario.name, series, tuple(problems), tradeoff)
 
@@ -123,7 +133,7 @@ def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, object]]], problems: 
     return list(distinct.values())
 
 
-def _folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
+def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
     """Run folders among the paths and directly below them, each once."""
     reported: set[Path] = set()
     for path in paths:
@@ -150,13 +160,13 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, obje
     """A run whose variant is still open, and the table of its scenario."""
     if not (folder / SCENARIO).exists():
         raise RunLogError(f"{folder}: has no {SCENARIO}, so it is unknown what ran. Run again")
-    table = _table(folder / SCENARIO)
+    table = scenario_table(folder / SCENARIO)
     scenario = scenario_of(folder)
     log = read_rounds(folder, scenario)
     if not log.rounds:
         raise RunLogError(f"{folder}: has no round yet. Report again when one has ended")
     summary = log.tally.summary()
-    bounds = _beside(bounds_from, folder / BOUNDS, problems)
+    bounds = beside(bounds_from, folder / BOUNDS, problems)
     run = ReadRun(
         folder=folder,
         scenario=scenario,
@@ -164,24 +174,25 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, obje
         variant="",
         records=log.rounds,
         summary=summary,
-        holding=_beside(holding_from, folder / HOLDING, problems),
+        holding=beside(holding_from, folder / HOLDING, problems),
         bounds=() if bounds is None and (folder / BOUNDS).exists() else bounds,
     )
     return run, table
 
 
-def _table(path: Path) -> Mapping[str, object]:
+def scenario_table(path: Path) -> Mapping[str, object]:
+    """The table of a run's scenario as it is written; empty if it is damaged, which `scenario_of` reports."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}  # `scenario_of` says what is wrong
+        return {}
     model = table.get("model")
     if isinstance(model, dict) and "layers" not in model:
         raise RunLogError(f"{path}: model.layers: is missing. It is not the file that the run wrote; run again")
     return table
 
 
-def _beside(read: Callable[[Path], Read], path: Path, problems: list[str]) -> Read | None:
+def beside(read: Callable[[Path], Read], path: Path, problems: list[str]) -> Read | None:
     """The content of a file beside the log; a damaged file becomes a problem, and the run is shown without it."""
     try:
         return read(path)

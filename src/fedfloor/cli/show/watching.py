@@ -1,7 +1,8 @@
 """The progress of a run: a live bar on a terminal, a line per evaluation in a file or a pipe."""
 
-__all__ = ["View", "checking", "reading", "simulating", "training"]
+__all__ = ["View", "checking", "page_ready", "reading", "simulating", "training"]
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -119,3 +120,10 @@ class View:
             parts = filter(None, (self._accuracy, self._loss, self._clock))
             rounds = f"{self.done} of {self._planned.scenario.rounds} rounds done"
             ERR.print(f"{self._planned.label}: {rounds}, {', '.join(parts)}", soft_wrap=True)
+
+
+def page_ready(url: str, *, as_json: bool) -> None:
+    """Print the address of a page as the first line, or as one line of JSON; how to end is said on standard error."""
+    print(json.dumps({"url": url}) if as_json else url, flush=True)
+    if ERR.is_terminal:
+        ERR.print("Open this address in a browser. Ctrl-C ends the page; the run goes on.", soft_wrap=True)

@@ -1,0 +1,46 @@
+"""`fedfloor watch`."""
+
+__all__ = ["watch"]
+
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from fedfloor.cli.options import Format, FormatOption, app
+
+
+@app.command()
+def watch(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, or a folder of them.")],
+    host: Annotated[
+        str, typer.Option("--host", help="Address to serve on; others than loopback need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to serve on; 0: a free one.")] = 0,
+    protection: Annotated[
+        str,
+        typer.Option(
+            "--token",
+            click_type=click.Choice(["auto", "always"]),
+            help="Whether the page needs a token: where other machines can reach it, or always.",
+        ),
+    ] = "auto",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show a run in the browser while it goes: floors, rounds, accuracy, delays, failures. Needs the extra 'report'.
+
+    The address of the page is printed first. Ctrl-C ends the command; the run goes on.
+
+    Example:  fedfloor watch runs/demo
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.watching import page_ready
+
+    api.watch(
+        run,
+        host=host,
+        port=port,
+        token=protection == "always",
+        on_ready=lambda url: page_ready(url, as_json=form is Format.JSON),
+    )

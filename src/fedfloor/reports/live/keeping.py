@@ -1,0 +1,103 @@
+"""Rounds of a log that grows for ever, in memory that does not: every round at first, then one of 2, of 4, of 8.
+
+Which round of a block stays is drawn at random, so that means over the rounds that are left are those of all rounds,
+also if a policy repeats itself every two rounds. The draw depends on nothing but the number of the round. Runs of the
+same stride therefore keep the same rounds, which figures of several runs rely on.
+"""
+
+__all__ = ["KeptRounds", "picked"]
+
+import hashlib
+import math
+from array import array
+from pathlib import Path
+
+import numpy as np
+
+from fedfloor.reports.arrays import Columns, RunArrays
+from fedfloor.reports.logged import LoggedRounds
+from fedfloor.reports.reading import ReadRun
+from fedfloor.rounds.record import RoundRecord
+from fedfloor.scenario import Scenario
+
+_ROOM = 64  #: rounds that fit at first
+
+
+def picked(block: int, stride: int) -> int:
+    """The round, from 0, that stays of the rounds `block * stride` up to the next block; `stride` is a power of 2.
+
+    A round that stays of a block is also the one that stays of its half, so that a greater stride only drops rounds.
+    """
+    while stride > 1:
+        coin = hashlib.blake2b(f"{block} of {stride}".encode(), digest_size=1).digest()[0] & 1
+        block, stride = 2 * block + coin, stride // 2
+    return block
+
+
+class KeptRounds:
+    """The rounds of one run that are kept, as arrays, and where in the log each of them stands."""
+
+    def __init__(self, scenario: Scenario, stride: int = 1) -> None:
+        self._columns = Columns.of(scenario, _ROOM)
+        self._starts = array("q")  #: [byte] of the lines of the rounds that are kept
+        self._accuracy = math.nan  #: of a round of the open block that is not kept
+        self.stride = stride
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def width(self) -> int:
+        """Numbers that a round takes."""
+        columns = self._columns
+        return len(columns.of_rounds) + sum(part[:, 0].size for part in (columns.of_floors, columns.of_devices))
+
+    def add(self, record: RoundRecord, start: int) -> None:
+        """Take the next round of the log, whose line begins at this byte."""
+        block, place = divmod(record.round, self.stride)
+        if picked(block, self.stride) == record.round:
+            if len(self) == self._columns.of_rounds.shape[1]:
+                self._columns = self._columns.taken(np.arange(len(self)), 2 * len(self))
+            self._columns.put(len(self), record)
+            self._starts.append(start)
+        elif record.accuracy is not None:
+            self._accuracy = record.accuracy
+        if place == self.stride - 1:
+            self._close_block()
+
+    def _close_block(self) -> None:
+        """Give an evaluation of a round that was dropped to the one that stays: tests are rare, and it is near."""
+        accuracy = self._columns.of_rounds[3, : len(self)]
+        if math.isnan(accuracy[-1]):
+            accuracy[-1] = self._accuracy
+        self._accuracy = math.nan
+
+    def thin(self, stride: int) -> None:
+        """Drop rounds until one of every `stride` is left."""
+        numbers = (self._columns.of_rounds[0, : len(self)].astype(int) - 1).tolist()
+        stays = [at for at, number in enumerate(numbers) if picked(number // stride, stride) == number]
+        accuracy: dict[int, float] = {}  # an evaluation of every block that has one
+        for number, value in zip(numbers, self._columns.of_rounds[3].tolist(), strict=False):
+            if not math.isnan(value):
+                accuracy[number // stride] = value
+        self._columns = self._columns.taken(np.array(stays, dtype=int), max(_ROOM, 2 * len(stays)))
+        for place, at in enumerate(stays):
+            self._columns.of_rounds[3, place] = accuracy.get(numbers[at] // stride, math.nan)
+        self._starts = array("q", (self._starts[at] for at in stays))
+        self.stride = stride
+
+    def logged(self, path: Path) -> LoggedRounds:
+        """The same rounds, each read from the log when it is looked at."""
+        number, _, _, accuracy = self._columns.of_rounds[:, : len(self)]
+        numbers = array("q", (number.astype(int) - 1).tolist())
+        return LoggedRounds(path, self._starts[:], numbers, array("d", accuracy.tolist()))
+
+    def arrays(self, run: ReadRun) -> RunArrays:
+        """The same rounds as arrays of a run; they stay as they are when more rounds are added."""
+        return self._columns.arrays(run, len(self))
+
+    def evaluations(self) -> list[tuple[int, float]]:
+        """After how many rounds the model was tested, and its accuracy."""
+        number, _, _, accuracy = self._columns.of_rounds[:, : len(self)]
+        at = np.flatnonzero(~np.isnan(accuracy))
+        return list(zip(number[at].astype(int).tolist(), accuracy[at].tolist(), strict=True))
