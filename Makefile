@@ -11,7 +11,7 @@ export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
 MINUTES ?= 20
-.PHONY: help demo test test-all ready soak bench bench-peers lint types format wheel clean
+.PHONY: help demo test test-all ready soak bench bench-peers lint types format proto wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -69,11 +69,14 @@ format: $(VENV)/.dev ## rewrite the code in our format
 soak: $(VENV)/.dev $(VENV)/.compiled ## random faults for MINUTES=20 (needs root for small disks)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
-bench: $(VENV)/.dev ## measure the solvers and training: one table of ratios
+bench: $(VENV)/.dev ## measure the solvers, training and connections: one table of ratios
 	@$(BIN)/python -m benchmarks.bench
 
 bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment of its own: downloads, minutes
 	@$(BIN)/python -m benchmarks.peers
+
+proto: $(VENV)/.dev ## generate src/fedfloor/deploy/wire_pb2.py from wire.proto
+	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src src/fedfloor/deploy/wire.proto
 
 wheel: $(VENV)/.dev ## build dist/*.whl
 	$(BIN)/python -m build --no-isolation

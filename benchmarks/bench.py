@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 import fedfloor
-from benchmarks import training
+from benchmarks import connections, training
 from fedfloor.arrays import Floats
 from fedfloor.costs.plant import Devices, Gateways, PlantArrays
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
@@ -248,7 +248,7 @@ def main() -> None:
     for solver in ("exact", "paper"):
         solve(states[0], 1.0, solver)  # compile or load
     parts = [against_paper(states), campus(), links(), growth(states[0]), cold_plan(states[0]), against_scip(states)]
-    parts.append(training.rows())
+    parts += [training.rows(), connections.rows()]
     if arguments.large:
         parts.append(large(states[0]))
     print(f"{'what':48} {'figure':>10}  how")

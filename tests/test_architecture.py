@@ -37,7 +37,9 @@ ORDER = {
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust folder target profile shares planned deployable machine measure replay bounds driving "
     "simulate train export evaluate plan tradeoff mirror compare",
-    "deploy": "energy actuators joining certificates signing authority identity top_process tops",
+    "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding session "
+    "link top_process tops options tasks crossing guarding feedback device member gateway station holdings serving "
+    "running commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",
