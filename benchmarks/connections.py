@@ -19,7 +19,7 @@ from tests.deploy.authorities import new_authority
 
 from fedfloor.arrays import Vector
 from fedfloor.deploy.fields import Layout
-from fedfloor.deploy.link import Identity, Listener, dial
+from fedfloor.deploy.link import Listener, Papers, dial
 from fedfloor.deploy.messages import Expected, Hello, Model, Turn, Welcome
 from fedfloor.deploy.session import Session
 
@@ -62,7 +62,7 @@ async def echo(session: Session, _: Hello) -> None:
         await session.send(arrived.message, arrived.turn)
 
 
-async def serve(identity: Identity) -> None:
+async def serve(identity: Papers) -> None:
     """What the other process does: listen three times, say where, and wait for the end of its input."""
     raw = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=echo_raw, args=(raw,), daemon=True).start()
@@ -91,7 +91,7 @@ def raw_round_trip(connection: socket.socket, values: Vector, back: memoryview) 
     return time.perf_counter() - begun
 
 
-async def measure(ports: list[int], identity: Identity) -> Iterator[Row]:
+async def measure(ports: list[int], identity: Papers) -> Iterator[Row]:
     """Medians of all sizes, as rows of the table."""
     connection = socket.create_connection(("127.0.0.1", ports[0]))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -124,10 +124,8 @@ async def measure(ports: list[int], identity: Identity) -> Iterator[Row]:
 def rows() -> Iterator[Row]:
     """Start the other process and measure."""
     identity = new_authority().identity("bench")
-    code = "import asyncio, sys; from benchmarks import connections; from fedfloor.deploy.link import Identity; "
-    code += (
-        f"asyncio.run(connections.serve(Identity({identity.certificate!r}, {identity.key!r}, {identity.authority!r})))"
-    )
+    code = "import asyncio, sys; from benchmarks import connections; from fedfloor.deploy.link import Papers; "
+    code += f"asyncio.run(connections.serve(Papers({identity.certificate!r}, {identity.key!r}, {identity.ca!r})))"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         ports = [int(word) for word in other.stdout.readline().split()]

@@ -37,6 +37,10 @@ __all__ = [
     "run",
     "run_planned",
     "scenario_schema",
+    "serve",
+    "serve_devices",
+    "serve_floor",
+    "serve_here",
     "simulate",
     "simulate_planned",
     "starter_scenario",
@@ -73,6 +77,8 @@ if TYPE_CHECKING:
     from fedfloor.costs.hardware import HardwareProfile
     from fedfloor.costs.headline import Headline
     from fedfloor.deploy.authority import Issued, Register
+    from fedfloor.deploy.options import DeviceOptions, GatewayOptions, LocalOptions, ServerOptions
+    from fedfloor.deploy.serving import DeployedRun
     from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
     from fedfloor.runs.evaluate import Evaluation
@@ -782,6 +788,54 @@ def list_certificates(folder: str | Path) -> "Register":
     with _needing_deploy():
         from fedfloor.deploy import authority
     return authority.listed(Path(folder))
+
+
+# Real machines
+
+
+@checked
+def serve(
+    planned: PlannedRun,
+    options: "ServerOptions",
+    *,
+    on_event: Tell = silent,
+    on_listening: Callable[[int], None] = lambda _: None,
+) -> "DeployedRun":
+    """Run the base station of a plant of real machines, until the last round of a planned run has ended.
+
+    `on_listening` is told the port on which gateways can join. Needs the extra 'deploy'.
+    """
+    refuse_other("planned", planned, PlannedRun, "`plan_runs` returns them")
+    with _needing_deploy():
+        from fedfloor.deploy.commands import run_server
+    return run_server(planned, options, tell=on_event, on_listening=on_listening)
+
+
+@checked
+def serve_floor(options: "GatewayOptions", *, on_listening: Callable[[int], None] = lambda _: None) -> None:
+    """Run the gateway of a floor until it is stopped; `on_listening` is told the port on which devices can join."""
+    with _needing_deploy():
+        from fedfloor.deploy.commands import run_gateway
+    run_gateway(options, on_listening=on_listening)
+
+
+@checked
+def serve_here(
+    planned: PlannedRun, options: "LocalOptions", *, own: bool = False, on_event: Tell = silent
+) -> "DeployedRun":
+    """Run a planned run on a plant of processes of this machine, over mutual TLS. Needs the extra 'deploy'."""
+    refuse_other("planned", planned, PlannedRun, "`plan_runs` returns them")
+    with _needing_deploy():
+        from fedfloor.deploy.local import run_local
+    return run_local(planned, options, own=own, tell=on_event)
+
+
+@checked
+def serve_devices(options: "DeviceOptions") -> None:
+    """Run one device, or several in this process, until they are stopped."""
+    with _needing_deploy():
+        from fedfloor.deploy.commands import run_devices
+    run_devices(options)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fedfloor.deploy.link import Identity
+from fedfloor.deploy.link import Papers
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Authority:
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def identity(self, name: str, days: int = 1) -> Identity:
+    def identity(self, name: str, days: int = 1) -> Papers:
         """A key pair for a machine on loopback; negative days: it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -32,7 +32,7 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self.key, hashes.SHA256())
         )
-        return Identity(
+        return Papers(
             certificate.public_bytes(serialization.Encoding.PEM),
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -18,7 +18,7 @@ import pytest
 from fedfloor.deploy import link
 from fedfloor.deploy.coding import PROTOCOL, encode
 from fedfloor.deploy.fields import Layout, LinkError
-from fedfloor.deploy.link import Identity, Listener, dial, sessions
+from fedfloor.deploy.link import Listener, Papers, dial, sessions
 from fedfloor.deploy.messages import (
     Expected,
     Failed,
@@ -63,7 +63,7 @@ async def echo(session: Session, _: Hello) -> None:
 
 
 @asynccontextmanager
-async def joined(port: int, identity: Callable[[], Identity] | None = None) -> AsyncIterator[Session]:
+async def joined(port: int, identity: Callable[[], Papers] | None = None) -> AsyncIterator[Session]:
     """A session with a listener of this machine."""
     session = (await dial(f"127.0.0.1:{port}", HELLO, identity)).session
     try:
@@ -234,11 +234,11 @@ def test_who_proves_no_certificate_of_the_plant_is_refused_and_logged(
 ) -> None:
     monkeypatch.setattr(link, "GREETING_S", 0.5)
     own = {
-        "no certificate": Identity(b"", b"", PLANT.pem),
+        "no certificate": Papers(b"", b"", PLANT.pem),
         "foreign authority": new_authority("other").identity("press-7"),
         "expired": PLANT.identity("press-7", days=-1),
     }[stranger]
-    identity = Identity(own.certificate, own.key, PLANT.pem)
+    identity = Papers(own.certificate, own.key, PLANT.pem)
 
     async def scene() -> None:
         async with Listener("localhost:0", echo, everybody, lambda: PLANT.identity("gateway")) as listener:

@@ -15,6 +15,7 @@ from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 # isort: off
 from fedfloor.cli.commands import list, init, schema, check, profile, simulate, plan, tradeoff  # noqa: A004, F401
 from fedfloor.cli.commands import run, evaluate, compare, watch, report, data, certs  # noqa: F401
+from fedfloor.cli.commands import server, gateway, device, local_plant  # noqa: F401
 # isort: on
 
 

@@ -30,7 +30,7 @@ import typer
 import typer.core
 
 from fedfloor import __version__
-from fedfloor.runs.options import DATA_DIR, CompareOptions, Option, RunOptions, declared_options
+from fedfloor.runs.options import DATA_DIR, Option, declared_options
 
 # Plain help: rich would take longer to import than everything else, and typer escapes brackets for it.
 typer.core.HAS_RICH = False
@@ -126,7 +126,7 @@ def _root(
     """
 
 
-def with_options(kind: type[RunOptions | CompareOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_options(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the declared options of a class, in the place of its parameter `options`.
 
     The command is called with an object of the class, so that a new option changes no command.
@@ -151,7 +151,7 @@ def with_options(kind: type[RunOptions | CompareOptions]) -> Callable[[Callable[
     return decorate
 
 
-def _parameter(kind: type[object], name: str, hint: Any, option: Option) -> inspect.Parameter:
+def _parameter(kind: type[Any], name: str, hint: Any, option: Option) -> inspect.Parameter:
     """A declared option as typer takes it."""
     default = getattr(kind(), name)
     limits: dict[str, Any] = {"min": option.least, "max": option.most, "metavar": option.metavar, "help": option.help}

@@ -5,7 +5,7 @@ that computes is not taken for dead, because grpc answers pings outside Python. 
 much slower one, pings wait too long behind tensors.
 """
 
-__all__ = ["Identity", "Joined", "Listener", "dial", "sessions"]
+__all__ = ["Joined", "Listener", "Papers", "dial", "sessions"]
 
 import asyncio
 import contextlib
@@ -64,12 +64,12 @@ _OPTIONS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Papers:
     """What a machine proves with who it is, and recognises others by; all PEM."""
 
     certificate: bytes
     key: bytes
-    authority: bytes  #: certificate of the plant's CA
+    ca: bytes  #: certificate of the plant's CA
 
 
 #: certificate of a peer in PEM (empty without TLS) and its Hello -> why it may not join, or an empty text
@@ -86,7 +86,7 @@ class Listener:
     """
 
     def __init__(
-        self, address: str, handler: Handler, guard: Guard, identity: Callable[[], Identity] | None = None
+        self, address: str, handler: Handler, guard: Guard, identity: Callable[[], Papers] | None = None
     ) -> None:
         self.port = 0  #: that is listened on; picked by the system if the address has port 0
         self._address, self._handler, self._guard, self._identity = address, handler, guard, identity
@@ -183,7 +183,7 @@ class Joined:
 async def dial(
     address: str,
     hello: Hello,
-    identity: Callable[[], Identity] | None = None,
+    identity: Callable[[], Papers] | None = None,
     *,
     name: str = "",
     timeout: float = GREETING_S,
@@ -197,7 +197,7 @@ async def dial(
         channel = grpc.aio.insecure_channel(address, options)
     else:
         own = identity()
-        credentials = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
+        credentials = grpc.ssl_channel_credentials(own.ca, own.key, own.certificate)
         channel = grpc.aio.secure_channel(address, credentials, options)
     call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
     session = Session(call, address, partial(_release, channel, call))
@@ -219,7 +219,7 @@ async def dial(
 
 
 async def sessions(
-    address: str, hello: Hello, identity: Callable[[], Identity] | None = None, *, name: str = ""
+    address: str, hello: Hello, identity: Callable[[], Papers] | None = None, *, name: str = ""
 ) -> AsyncGenerator[Joined, None]:
     """Dial for ever: yield every session that is welcomed, and dial again when it has ended, after growing pauses."""
     pause = FIRST_PAUSE_S
@@ -261,8 +261,8 @@ async def _release(channel: Any, call: Any) -> None:
     await channel.close()
 
 
-def _configuration(identity: Identity) -> Any:
-    return grpc.ssl_server_certificate_configuration([(identity.key, identity.certificate)], identity.authority)
+def _configuration(identity: Papers) -> Any:
+    return grpc.ssl_server_certificate_configuration([(identity.key, identity.certificate)], identity.ca)
 
 
 def _address(peer: str) -> str:

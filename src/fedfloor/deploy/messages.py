@@ -155,8 +155,9 @@ class Begin:
     """What a device does in a round."""
 
     cut: Annotated[int, Whole(MOST_LAYERS)]
+    iterations: Annotated[int, Whole(10**6)]
     frequency_hz: Annotated[float, Real()]
-    train_s: Annotated[float | None, Real()]  #: how long its half takes by the cost model, for the actuator `pace`
+    train_s: Annotated[float, Real()]  #: how long its half takes by the cost model, for the actuator `pace`
     deadline_s: Annotated[float, Real()]
     weights: Annotated[Tensor, Numbers()]  #: of the bottom
 
@@ -186,6 +187,8 @@ class Bottom:
 
     seconds: Annotated[float, Real()]  #: that it computed
     energy_j: Annotated[float | None, Real()]  #: None: not measured
+    samples: Annotated[int, Whole(10**9)]  #: in its batch
+    loss: Annotated[float | None, Real(_ANY)]  #: mean over the iterations, if it trained the whole network
     weights: Annotated[Tensor, Numbers()]
 
 

@@ -17,6 +17,7 @@ class Event:
     resumed: int | None = None  #: rounds that were already done; 0 if there was no checkpoint to resume from
     estimating: bool = False  #: participation rates are being estimated
     training: tuple[str, ...] = ()  #: floors that have begun to train
+    waiting: tuple[str, ...] = ()  #: floors that have yet to join
     lost: tuple[str, ...] = ()  #: floors that were lost in the round, each with the reason
     record: RoundRecord | None = None  #: a round that has ended
 

@@ -4,7 +4,16 @@ Every option is declared once, with its limits and its help. `RunArguments` and 
 type checkers, because Python has no way to derive them.
 """
 
-__all__ = ["DATA_DIR", "CompareArguments", "CompareOptions", "Option", "RunArguments", "RunOptions", "declared_options"]
+__all__ = [
+    "DATA_DIR",
+    "CompareArguments",
+    "CompareOptions",
+    "Option",
+    "RunArguments",
+    "RunOptions",
+    "check_options",
+    "declared_options",
+]
 
 import math
 from collections.abc import Iterator, Sequence
@@ -65,7 +74,8 @@ class RunOptions:
     ] = ()
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_options(self)
+        _refuse_useless_address(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +92,8 @@ class CompareOptions:
     data_dir: Annotated[Path | None, DATA_DIR] = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_options(self)
+        _refuse_useless_address(self)
 
 
 class RunArguments(TypedDict, total=False):
@@ -115,17 +126,22 @@ def declared_options(kind: type[object]) -> Iterator[tuple[str, object, Option]]
         yield name, plain, option
 
 
-def _check(options: RunOptions | CompareOptions) -> None:
+def check_options(options: object) -> None:
     """Refuse values of other types and outside their limits, then bring paths and lists into their form."""
     for name, kind, option in declared_options(type(options)):
         value = getattr(options, name)
-        problem = "" if value is None and type(None) in get_args(kind) else _problem(kind, option, value)
+        if value is None and type(None) in get_args(kind):
+            continue
+        problem = _problem(kind, option, value)
         if problem:
             raise ScenarioError(f"{name}: {problem}")
-    if options.data_dir is not None:
-        object.__setattr__(options, "data_dir", Path(options.data_dir))
-    if isinstance(options, RunOptions):
-        object.__setattr__(options, "loggers", tuple(options.loggers))
+        if Path in get_args(kind):
+            object.__setattr__(options, name, Path(value))
+        elif get_origin(kind) is tuple:
+            object.__setattr__(options, name, tuple(value))
+
+
+def _refuse_useless_address(options: "RunOptions | CompareOptions") -> None:
     if options.ray_address is not None and options.engine != "ray":
         problem = f"ray_address: is used only with --engine ray, got {shown(options.ray_address)}"
         raise ScenarioError(f"{problem}. Name the engine, or leave the address out")

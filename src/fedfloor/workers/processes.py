@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO
 
 from fedfloor.errors import FailedRunError
 from fedfloor.references import where_raised
@@ -61,15 +62,25 @@ def settings() -> dict[str, str]:
 
 
 def start_process(
-    arguments: Iterable[str], descriptors: Iterable[int], variables: Mapping[str, str] | None = None
+    arguments: Iterable[str],
+    descriptors: Iterable[int] = (),
+    variables: Mapping[str, str] | None = None,
+    *,
+    stdout: int | None = None,
+    stderr: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start this interpreter again; the process inherits some descriptors and gets some more variables."""
+    """Start this interpreter again; the process inherits some descriptors and gets some more variables.
+
+    What it prints goes where the output of this process goes, unless `stdout` or `stderr` say otherwise.
+    """
     return subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
         [sys.executable, "-P", *arguments],  # -P does not put the working folder first
         pass_fds=[*descriptors],
         start_new_session=True,  # Ctrl-C is for this process only
         env={**environment(), **(variables or {})},
         stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
     )
 
 

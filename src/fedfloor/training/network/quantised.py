@@ -3,7 +3,19 @@
 `costs/precision.py` counts the bits of these messages.
 """
 
-__all__ = ["Quantised", "at_the_cut", "boundary_stream", "pack", "quantised", "unpack", "upload_stream"]
+__all__ = [
+    "Quantised",
+    "at_the_cut",
+    "boundary_stream",
+    "cast",
+    "cast_size",
+    "pack",
+    "packed_size",
+    "quantised",
+    "uncast",
+    "unpack",
+    "upload_stream",
+]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +30,7 @@ from fedfloor.training.network.weights import Piece
 _TYPES: dict[int, np.dtype[np.signedinteger]] = {16: np.dtype("<i2"), 8: np.dtype("i1")}
 _SCALE = np.dtype("<f4")
 _COUNTER: np.dtype[np.signedinteger] = np.dtype("<i4")
+_HALF: np.dtype[np.floating] = np.dtype("<f2")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,3 +106,39 @@ def unpack(message: bytes, pieces: Sequence[Piece], bits: int) -> Vector:
         update[piece.place] = Quantised(scale, np.frombuffer(message, kind, size, at)).values
         at += size * kind.itemsize
     return update
+
+
+def packed_size(pieces: Sequence[Piece], bits: int) -> int:
+    """Bytes of a message that `pack` makes."""
+    tensors: list[int] = [piece.place.stop - piece.place.start for piece in pieces if not piece.counts]
+    return sum(tensors) * bits // 8 + len(tensors) * _SCALE.itemsize + _counters(pieces) * _COUNTER.itemsize
+
+
+def cast(weights: Vector, pieces: Sequence[Piece]) -> bytes:
+    """Serialise weights (P,) with 16 bits per number; counters stay exact."""
+    return b"".join(
+        np.rint(weights[piece.place]).astype(_COUNTER).tobytes()
+        if piece.counts
+        else weights[piece.place].astype(_HALF).tobytes()
+        for piece in pieces
+    )
+
+
+def uncast(message: bytes, pieces: Sequence[Piece]) -> Vector:
+    """Read a message that `cast` made as weights (P,)."""
+    weights, at = np.empty(pieces[-1].place.stop if pieces else 0, np.float32), 0
+    for piece in pieces:
+        size, kind = piece.place.stop - piece.place.start, _COUNTER if piece.counts else _HALF
+        weights[piece.place] = np.frombuffer(message, kind, size, at)
+        at += size * kind.itemsize
+    return weights
+
+
+def cast_size(pieces: Sequence[Piece]) -> int:
+    """Bytes of a message that `cast` makes."""
+    numbers = (pieces[-1].place.stop if pieces else 0) - _counters(pieces)
+    return numbers * _HALF.itemsize + _counters(pieces) * _COUNTER.itemsize
+
+
+def _counters(pieces: Sequence[Piece]) -> int:
+    return sum(piece.place.stop - piece.place.start for piece in pieces if piece.counts)

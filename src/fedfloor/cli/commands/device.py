@@ -1,0 +1,25 @@
+"""`fedfloor device`."""
+
+__all__ = ["device"]
+
+from fedfloor.cli.options import QuietOption, app, with_options
+from fedfloor.deploy.options import DeviceOptions
+
+
+@app.command()
+@with_options(DeviceOptions)
+def device(
+    options: DeviceOptions = DeviceOptions(),  # noqa: B008  # frozen
+    quiet: QuietOption = False,
+) -> None:
+    """Run a device: hold data and train the bottom of the network with its gateway. Needs the extra 'deploy'.
+
+    Ctrl-C or SIGTERM ends it.
+
+    Example:  fedfloor device --gateway 10.0.1.1:7444 --data camera.npz --certs certs/devices/press-1
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.machines import logging_to_stderr
+
+    with logging_to_stderr(quiet=quiet):
+        api.serve_devices(options)

@@ -1,0 +1,25 @@
+"""`fedfloor gateway`."""
+
+__all__ = ["gateway"]
+
+from fedfloor.cli.options import QuietOption, app, with_options
+from fedfloor.deploy.options import GatewayOptions
+
+
+@app.command()
+@with_options(GatewayOptions)
+def gateway(
+    options: GatewayOptions = GatewayOptions(),  # noqa: B008  # frozen
+    quiet: QuietOption = False,
+) -> None:
+    """Run the gateway of a floor: train the tops for its devices, and answer the base station. Needs 'deploy'.
+
+    The first line on standard output is the address on which devices can join. Ctrl-C or SIGTERM ends it.
+
+    Example:  fedfloor gateway --server 10.0.0.1:7443 --listen 0.0.0.0:7444 --certs certs/gateways/press
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.machines import listening, logging_to_stderr
+
+    with logging_to_stderr(quiet=quiet):
+        api.serve_floor(options, on_listening=listening(options.listen))

@@ -1,0 +1,63 @@
+"""`fedfloor local-plant`."""
+
+__all__ = ["local_plant"]
+
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import (
+    Format,
+    FormatOption,
+    OutOption,
+    OwnOption,
+    QuietOption,
+    RoundsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+    with_options,
+)
+from fedfloor.deploy.options import LocalOptions
+from fedfloor.errors import StoppedRunError
+
+
+@app.command("local-plant")
+@with_options(LocalOptions)
+def local_plant(
+    scenario: ScenarioArgument,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME[:KEY=VALUE,...]", help="Policy that schedules the rounds."),
+    ] = None,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+    options: LocalOptions = LocalOptions(),  # noqa: B008  # frozen
+    overrides: SetOption = None,
+    own: OwnOption = False,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Run a whole plant on this machine: every gateway and device is a process, over mutual TLS. Needs 'deploy'.
+
+    Ctrl-C ends all of them. Devices hold their shares of the scenario's data set.
+
+    Example:  fedfloor local-plant quick --set training.min_cut=1 --set baseline.cut=1 --set participation.rates=uniform
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.machines import deployed_as_json, logging_to_stderr, plant_view, print_deployed
+    from fedfloor.cli.show.terminal import print_json
+
+    (planned,) = api.plan_runs(
+        scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,
+        training=True, resume=options.resume,
+    )  # fmt: skip
+    assert planned.folder is not None
+    with plant_view(planned, quiet=quiet) as view, logging_to_stderr(quiet=True):
+        try:
+            done = api.serve_here(planned, options, own=own, on_event=view.show)
+        except KeyboardInterrupt:
+            raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
+    print_json(deployed_as_json(done)) if form is Format.JSON else print_deployed(done)

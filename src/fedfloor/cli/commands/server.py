@@ -1,0 +1,64 @@
+"""`fedfloor server`."""
+
+__all__ = ["server"]
+
+from typing import Annotated
+
+import typer
+
+from fedfloor.cli.options import (
+    Format,
+    FormatOption,
+    OutOption,
+    OwnOption,
+    QuietOption,
+    RoundsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    app,
+    with_options,
+)
+from fedfloor.deploy.options import ServerOptions
+from fedfloor.errors import StoppedRunError
+
+
+@app.command()
+@with_options(ServerOptions)
+def server(
+    scenario: ScenarioArgument,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="NAME[:KEY=VALUE,...]", help="Policy that schedules the rounds."),
+    ] = None,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    out: OutOption = None,
+    options: ServerOptions = ServerOptions(),  # noqa: B008  # frozen
+    overrides: SetOption = None,
+    own: OwnOption = False,
+    quiet: QuietOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Run the base station of a plant of real machines. Needs the extra 'deploy'.
+
+    The first line on standard output is the address on which gateways can join.
+
+    Example:  fedfloor server plant.toml --listen 0.0.0.0:7443 --certs certs/server --out runs/plant
+    """
+    from fedfloor import api
+    from fedfloor.cli.show.machines import deployed_as_json, listening, logging_to_stderr, print_deployed
+    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.watching import training
+
+    (planned,) = api.plan_runs(
+        scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,
+        training=True, resume=options.resume,
+    )  # fmt: skip
+    assert planned.folder is not None
+    with logging_to_stderr(quiet=quiet), training(planned, quiet=quiet) as view:
+        try:
+            done = api.serve(planned, options, on_event=view.show, on_listening=listening(options.listen))
+        except KeyboardInterrupt:
+            raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
+    print_json(deployed_as_json(done)) if form is Format.JSON else print_deployed(done)

@@ -1,0 +1,232 @@
+"""A device: holds data, trains the bottom of the network, and sends nothing that its owner has not allowed."""
+
+__all__ = ["Device", "LocalData", "serve_device"]
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor import __version__
+from fedfloor.arrays import Floats, Ints
+from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
+from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
+from fedfloor.deploy.energy import EnergyBudget, EnergyMeter
+from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.guarding import papers_of
+from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.joining import joining_text, this_machine
+from fedfloor.deploy.link import sessions
+from fedfloor.deploy.messages import (
+    Abandon,
+    Begin,
+    Bottom,
+    Boundary,
+    Expected,
+    Failed,
+    Gradient,
+    Hello,
+    Inputs,
+    Ready,
+    Settled,
+    Sums,
+    Turn,
+)
+from fedfloor.deploy.session import Session
+from fedfloor.deploy.tasks import DeviceTask, parse_task
+from fedfloor.errors import DeploymentError, FedfloorError
+from fedfloor.training import halves
+from fedfloor.training.data.samples import batch_of
+from fedfloor.training.network import built
+
+_LOG = logging.getLogger(__name__)
+_FORWARD = 1.0 / 3.0  #: share of a step's work before the activations are sent; the backward pass does twice as much
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalData:
+    """What a device holds."""
+
+    samples: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
+    labels: Ints  #: (D,)
+
+    def sums(self) -> Sums:
+        """What the scale of the inputs is agreed from, per channel."""
+        axes = (0, *range(2, self.samples.ndim))
+        values = self.samples.astype(np.float64)
+        total, squares = np.atleast_1d(values.sum(axis=axes)), np.atleast_1d(np.square(values).sum(axis=axes))
+        return Sums(values.size // total.size, total, squares)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """What a device's owner decides."""
+
+    name: str
+    gateway: str  #: HOST:PORT
+    data: Callable[[DeviceTask], LocalData]
+    actuator: Actuator
+    credentials: Credentials | None  #: None: without TLS, on this machine only
+    energy: EnergyBudget | None = None  #: what it may spend in a round; None: as the scenario says
+    meter: EnergyMeter | None = None  #: what it has spent; None: computed from the model
+    allow_samples: bool = False  #: cut 0, which sends the samples themselves
+    allow_class_counts: bool = False  #: tell the gateway how many samples of each class there are
+    own: bool = False  #: import a model that the plant names as `package.module:callable`
+
+
+async def serve_device(options: Device) -> None:
+    """Take part in the rounds of a gateway until cancelled; a gateway that is lost is dialled again."""
+    profile = joining_text(this_machine(options.name, has_energy_source=options.energy is not None))
+    hello = Hello(role="device", name=options.name, software=__version__, profile=profile)
+    async for joined in sessions(options.gateway, hello, papers_of(options.credentials)):
+        try:
+            task = parse_task(joined.welcome.task, DeviceTask, options.gateway)
+            await _Device(options, task, joined.session).serve()
+        except LinkError as error:
+            _LOG.warning("%s", error)
+        except FedfloorError as error:
+            _LOG.error("%s", error)  # a sentence for people, not a traceback
+            await joined.session.close(str(error))
+
+
+class _AbandonedError(Exception):
+    """The gateway has given up the round of this device."""
+
+
+@dataclass(slots=True, eq=False)
+class _Device:
+    """A device while it is connected."""
+
+    options: Device
+    task: DeviceTask
+    session: Session
+    data: LocalData = field(init=False)
+    network: built.BuiltNetwork = field(init=False)
+    inputs: built.Inputs | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        task, options = self.task, self.options
+        if task.name != options.name:
+            raise DeploymentError(f"{options.gateway}: sent the task of '{task.name}' to '{options.name}'")
+        if ":" in task.model.name and not options.own:
+            problem = f"model.name: names code that would run, '{task.model.name}'"
+            raise DeploymentError(f"{options.gateway}: {problem}. If you trust that code, start the device with --own")
+        self.network, self.data = built.BuiltNetwork(task.model, task.seed), options.data(task)
+        shape, kind = self.data.samples.shape[1:], self.data.samples.dtype
+        if shape != task.model.input:
+            problem = f"samples must have the shape {list(task.model.input)}, as model.input says, got {list(shape)}"
+            raise DeploymentError(f"--data: {problem}. Convert them")
+        if task.pictures != (kind == np.uint8):
+            must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
+            raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
+
+    async def serve(self) -> None:
+        """Do what the gateway asks for until the connection ends."""
+        await self.session.send(self.data.sums())
+        weights = Layout("float32", (self.network.layout.size,), at_most=True)
+        while True:
+            envelope = await self.session.receive(Inputs, Settled, Abandon, Expected(Begin, {"weights": weights}))
+            message = envelope.message
+            if isinstance(message, Begin):
+                await self._take_part(message, envelope.turn)
+            elif isinstance(message, Inputs):
+                self.inputs = self._scale(message.mean, message.deviation)
+                await self._report()
+            elif isinstance(message, Settled):
+                await self._report()
+
+    def _scale(self, mean: Floats, deviation: Floats) -> built.Inputs:
+        channels = self.task.model.input[0]
+        if mean.shape != (channels,) or deviation.shape != (channels,) or not np.all(deviation > 0.0):
+            raise DeploymentError(f"{self.options.gateway}: sent no scale of inputs with {channels} channels")
+        return built.Inputs(mean, deviation)
+
+    async def _report(self) -> None:
+        energy = self.options.energy
+        await self.session.send(Ready(None if energy is None else await asyncio.to_thread(energy.read)))
+
+    async def _take_part(self, begin: Begin, turn: Turn) -> None:
+        """Train in one round; what keeps the device from it is told to the gateway."""
+        try:
+            async with asyncio.timeout(begin.deadline_s):
+                await self._train(begin, turn)
+        except _AbandonedError:
+            _LOG.info("Round %d: the gateway no longer waits for this device.", turn.round)
+        except (TimeoutError, DeploymentError, ValueError) as error:
+            reason = str(error) or f"not done within {begin.deadline_s:.3g} s"
+            _LOG.warning("Round %d: %s", turn.round, reason)
+            await self.session.send(Failed(f"{self.options.name}: {reason}"), turn)
+
+    async def _train(self, begin: Begin, turn: Turn) -> None:
+        """Train the bottom and send it back."""
+        actuator, bottom = self.options.actuator, self._bottom(begin, turn)
+        setting = Setting(begin.frequency_hz, 1.0, steps=(begin.train_s / begin.iterations,) * begin.iterations)
+        spent = None if self.options.meter is None else self.options.meter.start()
+        seconds = loss = 0.0
+        with carried_out(actuator, setting):
+            for iteration in range(begin.iterations):
+                samples, labels = self._batch(turn.round, iteration)
+                if begin.cut == self.network.depth:
+                    began = time.monotonic()
+                    loss += bottom.step(samples, labels) / begin.iterations
+                    await actuator.step(setting.steps[iteration], began=began)
+                    seconds += time.monotonic() - began
+                else:
+                    seconds += await self._split_step(bottom, begin, turn, iteration, samples, labels)
+        energy = None if spent is None else spent()
+        whole, count = begin.cut == self.network.depth, min(self.task.batch, self.data.labels.size)
+        await self.session.send(Bottom(seconds, energy, count, loss if whole else None, bottom.weights()), turn)
+
+    def _bottom(self, begin: Begin, turn: Turn) -> halves.Bottom:
+        task = self.task
+        if self.inputs is None:
+            raise DeploymentError("the scale of the inputs is not agreed yet")
+        if begin.cut == 0 and not self.options.allow_samples:
+            raise DeploymentError("cut 0 would send samples, which this device does not allow (--allow-samples)")
+        if begin.cut < task.min_cut:
+            raise DeploymentError(f"the cut must be >= training.min_cut = {task.min_cut}, got {begin.cut}")
+        settings = halves.DeviceRound(task.seed, turn.round, task.number, begin.cut, task.learning_rate, task.boundary)
+        return halves.Bottom(self.network, settings, self.inputs, begin.weights)
+
+    async def _split_step(
+        self,
+        bottom: halves.Bottom,
+        begin: Begin,
+        turn: Turn,
+        iteration: int,
+        samples: npt.NDArray[np.generic] | None,
+        labels: Ints | None,
+    ) -> float:
+        """One iteration with the gateway; returns how long the device computed [s]."""
+        actuator, modelled = self.options.actuator, begin.train_s / begin.iterations
+        began = time.monotonic()
+        sent = bottom.forward(samples)
+        await actuator.step(_FORWARD * modelled, began=began)
+        seconds = time.monotonic() - began
+        if sent is None:  # the gateway has this batch already
+            return seconds
+        scale, tensor = as_sent(sent)
+        targets = None if labels is None else labels.astype(label_layout(self.task).dtype)
+        await self.session.send(Boundary(iteration, scale, tensor, targets), turn)
+        if not self.network.halves(begin.cut)[0].learns:  # then no gradient comes back
+            return seconds
+        expected = Expected(Gradient, {"gradient": activation_layout(self.task, self.network, begin.cut)})
+        message = (await self.session.receive(expected, Abandon, turn=turn)).message
+        if not isinstance(message, Gradient):
+            raise _AbandonedError
+        began = time.monotonic()
+        bottom.backward(as_received(message.scale, message.gradient, self.task))
+        await actuator.step((1.0 - _FORWARD) * modelled, began=began)
+        return seconds + time.monotonic() - began
+
+    def _batch(self, index: int, iteration: int) -> tuple[npt.NDArray[np.generic] | None, Ints | None]:
+        """Samples and labels of an iteration; None for the batch of the iteration before."""
+        if iteration > 0 and not self.task.redraw_batch:
+            return None, None
+        task, held = self.task, np.arange(self.data.labels.size)
+        numbers = batch_of(held, task.batch, task.seed, index, task.number, iteration)
+        return self.data.samples[numbers], self.data.labels[numbers]

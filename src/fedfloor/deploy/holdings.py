@@ -1,0 +1,81 @@
+"""Data of a device: a file, a function of its owner, or its share of a scenario's data set for trials."""
+
+__all__ = ["data_source"]
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedfloor.deploy.device import LocalData
+from fedfloor.deploy.tasks import DeviceTask
+from fedfloor.errors import DataError, named, shown
+from fedfloor.references import find_reference, where_raised
+from fedfloor.runs.planned import load
+from fedfloor.training.data.holding import gather
+
+_FORMS = "Give FILE.npz, package.module:callable or scenario:NAME"
+
+
+def data_source(text: str, data_dir: Path | None = None) -> Callable[[DeviceTask], LocalData]:
+    """What `--data` names; it is read when the gateway has told the device its task.
+
+    `FILE.npz` has the arrays `samples` and `labels`. A callable returns the two. `scenario:NAME` is the device's share
+    of the data set of a scenario, divided as `fedfloor run` divides it.
+    """
+    if text.endswith(".npz"):
+        path = Path(text)
+        if not path.is_file():
+            raise DataError(f"{named(path)}: no such file. {_FORMS}")
+        return lambda task: _checked(*_from_file(path), f"{named(path)}", task)
+    kind, colon, rest = text.partition(":")
+    if kind == "scenario" and rest:
+        return lambda task: _share(rest, data_dir, task)
+    if colon and rest:
+        function = find_reference(text, f"--data {shown(text)}", DataError)
+        if callable(function):
+            return lambda task: _checked(*_called(function, text), f"--data {shown(text)}", task)
+    raise DataError(f"--data: names no data, got {shown(text)}. {_FORMS}")
+
+
+def _from_file(path: Path) -> tuple[object, object]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return file["samples"], file["labels"]
+    except (OSError, ValueError, KeyError) as error:
+        problem = f"must have the arrays samples and labels: {error!s:.200}"
+        raise DataError(f"{named(path)}: {problem}. Write it with numpy.savez") from None
+
+
+def _called(function: Callable[[], Any], name: str) -> tuple[object, object]:
+    try:
+        samples, labels = function()
+    except Exception as error:  # the function is the user's and may do anything
+        raise DataError(f"--data {shown(name)}: failed: {where_raised(error)}. Return (samples, labels)") from error
+    return samples, labels
+
+
+def _checked(samples: object, labels: object, label: str, task: DeviceTask) -> LocalData:
+    inputs, targets = np.asarray(samples), np.asarray(labels)
+    if inputs.dtype.kind == "f":
+        inputs = inputs.astype(np.float32)
+    if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 1 or not np.isfinite(inputs).all():
+        raise DataError(f"{label}: samples must be uint8 or finite floats, got {inputs.dtype} {inputs.shape}")
+    if targets.shape != inputs.shape[:1] or targets.dtype.kind not in "iu" or targets.size == 0:
+        problem = f"labels must be one whole number per sample, got {targets.dtype} {targets.shape}"
+        raise DataError(f"{label}: {problem} for {len(inputs)} samples")
+    if targets.min() < 0 or targets.max() >= task.model.classes:
+        problem = f"labels must be 0 to {task.model.classes - 1}, got {targets.min()} to {targets.max()}"
+        raise DataError(f"{label}: {problem}. Renumber the classes")
+    return LocalData(inputs, targets.astype(np.int64))
+
+
+def _share(name: str, data_dir: Path | None, task: DeviceTask) -> LocalData:
+    scenario = load(name, seed=task.seed)
+    names = [device.name for device in scenario.devices]
+    if task.name not in names:
+        raise DataError(f"--data scenario:{name}: has no device {shown(task.name)}. Name the plant's own scenario")
+    samples = gather(scenario, data_dir).samples
+    numbers = samples.of_device(names.index(task.name))
+    return LocalData(samples.images[numbers], samples.labels[numbers])

@@ -1,0 +1,203 @@
+"""A device as its gateway sees it: what it reported, and its part in a round."""
+
+__all__ = ["Member", "MemberRound", "Part"]
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedfloor.arrays import Ints, Vector
+from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
+from fedfloor.deploy.coding import Envelope
+from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
+from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.messages import (
+    Abandon,
+    Begin,
+    Bottom,
+    Boundary,
+    Expected,
+    Failed,
+    Gradient,
+    Message,
+    Ready,
+    Sums,
+    Turn,
+)
+from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.tasks import DeviceTask
+from fedfloor.deploy.tops import TopPool
+from fedfloor.errors import DeploymentError
+from fedfloor.training.halves import DeviceRound, Sent
+from fedfloor.training.network.built import BuiltNetwork, Inputs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberRound:
+    """What a gateway decides for one device in a round."""
+
+    turn: Turn
+    cut: int  #: l_n
+    frequency: float  #: [Hz] f_{m,n}, at which the gateway computes for it
+    share: float  #: [1] of the gateway's maximum frequency
+    power: float  #: [W] P_m
+    iterations: int  #: K, or fewer for a trial
+    deadline: float  #: [s]
+    weights: Vector  #: (P,) of the whole network
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What came of a device's round."""
+
+    weights: Vector  #: (P,) of the whole network after training
+    loss: float  #: mean over the iterations
+    points: float  #: samples in its batch
+    device_s: float  #: [s] that the device computed
+    link_s: float  #: [s] that were spent on sending and waiting
+    energy: float | None  #: [J] of the device; None: not measured
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A device that is connected."""
+
+    task: DeviceTask
+    session: Session
+    network: BuiltNetwork  #: tells sizes and shapes; nothing is trained in it
+    sums: Sums | None = field(init=False, default=None)
+    energy: float | None = field(init=False, default=None)  #: [J] that it reported last; None: it reports none
+    reports: int = field(init=False, default=0)  #: how often it has said that it is ready
+    _is_idle: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _listening: asyncio.Task[Envelope] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._is_idle.set()
+
+    async def listen(self, on_news: Callable[[], None]) -> None:
+        """Hear what the device reports between rounds; ends with a LinkError when the connection does."""
+        while True:
+            await self._is_idle.wait()
+            self._listening = asyncio.create_task(self.session.receive(Sums, Ready, turn=Turn()))
+            try:
+                envelope = await self._listening
+            except asyncio.CancelledError:
+                if self._is_idle.is_set():
+                    raise
+                continue  # a round has begun, which receives by itself
+            self._note(envelope.message)
+            on_news()
+
+    def _note(self, message: Message) -> None:
+        if isinstance(message, Sums):
+            self.sums = message
+        elif isinstance(message, Ready):
+            self.energy = message.energy_j
+            self.reports += 1
+
+    @asynccontextmanager
+    async def _in_round(self) -> AsyncIterator[None]:
+        """Leave the device's messages to the round."""
+        self._is_idle.clear()
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        try:
+            yield
+        finally:
+            self._is_idle.set()
+
+    async def train(self, order: MemberRound, pool: TopPool, inputs: Inputs, actuator: Actuator) -> Part:
+        """Train with the device in one round. Raises a LinkError or a DeploymentError if that fails."""
+        try:
+            async with self._in_round(), asyncio.timeout(order.deadline):
+                return await self._train(order, pool, inputs, actuator)
+        except BaseException as error:
+            if self.session.is_open:  # the device may be waiting for a gradient
+                with contextlib.suppress(LinkError):
+                    await self.session.send(Abandon(), order.turn, timeout=PARTING_S)
+            if isinstance(error, TimeoutError):
+                raise LinkError(f"{self.task.name}: not done within {order.deadline:.3g} s.") from None
+            raise
+
+    async def _train(self, order: MemberRound, pool: TopPool, inputs: Inputs, actuator: Actuator) -> Part:
+        task, network, cut, turn = self.task, self.network, order.cut, order.turn
+        below, begun, gateway_s = network.below(cut), time.monotonic(), 0.0
+        share = order.iterations / task.local_iterations
+        begin = Begin(
+            cut=cut,
+            iterations=order.iterations,
+            frequency_hz=task.frequency_hz,
+            train_s=share * task.bottom_s[cut],
+            deadline_s=order.deadline,
+            weights=order.weights[:below],
+        )
+        await self.session.send(begin, turn)
+        if cut == network.depth:
+            bottom = await self._bottom(turn, below)
+            if bottom.loss is None:
+                raise LinkError(f"{task.name}: sent no loss of the network that it trains as a whole.")
+            return self._part(bottom, bottom.weights, bottom.loss, begun, 0.0)
+        settings = DeviceRound(task.seed, turn.round, task.number, cut, task.learning_rate, task.boundary)
+        modelled = share * task.top_cycles[cut] / max(order.frequency, 1.0) / order.iterations
+        setting = Setting(order.frequency, order.share, order.power, (modelled,) * order.iterations)
+        top, loss = await pool.begin(task.model, settings, inputs, order.weights[below:]), 0.0
+        try:
+            with carried_out(actuator, setting):
+                for iteration in range(order.iterations):
+                    sent, labels = await self._boundary(turn, cut, iteration)
+                    began = time.monotonic()
+                    step = await top.step(sent, labels)
+                    await actuator.step(modelled, began=began)
+                    gateway_s += time.monotonic() - began
+                    loss += step.loss / order.iterations
+                    if step.gradient is not None:
+                        scale, tensor = as_sent(step.gradient)
+                        await self.session.send(Gradient(iteration, scale, tensor), turn)
+            bottom = await self._bottom(turn, below)
+            above = await top.end()
+        except BaseException:
+            top.abandon()
+            raise
+        return self._part(bottom, np.concatenate([bottom.weights, above]), loss, begun, gateway_s)
+
+    async def _boundary(self, turn: Turn, cut: int, iteration: int) -> tuple[Sent | None, Ints | None]:
+        """What the device sends up in an iteration; None for what the gateway has already."""
+        is_new = iteration == 0 or self.task.redraw_batch
+        if cut == 0 and not is_new:
+            return None, None
+        layouts = {
+            "activations": activation_layout(self.task, self.network, cut),
+            "labels": label_layout(self.task) if is_new else None,
+        }
+        message = await self._receive(Expected(Boundary, layouts), turn)
+        assert isinstance(message, Boundary)
+        if message.iteration != iteration:
+            raise LinkError(f"{self.task.name}: sent iteration {message.iteration} instead of {iteration}.")
+        labels = None if message.labels is None else message.labels.astype(np.int64)
+        return as_received(message.scale, message.activations, self.task), labels
+
+    async def _bottom(self, turn: Turn, size: int) -> Bottom:
+        message = await self._receive(Expected(Bottom, {"weights": Layout("float32", (size,))}), turn)
+        assert isinstance(message, Bottom)
+        return message
+
+    async def _receive(self, expected: Expected, turn: Turn) -> Message:
+        """The next message of the round."""
+        while True:
+            message = (await self.session.receive(expected, Failed, Sums, Ready, turn=turn)).message
+            if isinstance(message, Failed):
+                raise DeploymentError(quoted(message.reason))
+            if isinstance(message, expected.message):
+                return message
+            self._note(message)
+
+    def _part(self, bottom: Bottom, weights: Vector, loss: float, begun: float, gateway_s: float) -> Part:
+        link_s = max(time.monotonic() - begun - bottom.seconds - gateway_s, 0.0)
+        points = float(min(bottom.samples, self.task.batch))
+        return Part(weights, loss, points, bottom.seconds, link_s, bottom.energy_j)

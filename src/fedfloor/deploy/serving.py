@@ -1,0 +1,130 @@
+"""`fedfloor server`: the base station's part of a run on real machines."""
+
+__all__ = ["DeployedRun", "Serving", "serve_planned"]
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.arrays import Ints
+from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.station import Station, StationOptions
+from fedfloor.deploy.tasks import floor_tasks
+from fedfloor.errors import DataError
+from fedfloor.rounds.events import Event, Tell, silent
+from fedfloor.rounds.listeners.stop import Until
+from fedfloor.rounds.plants.deployed import DeployedPlant
+from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.runs.deployable import refuse_undeployable
+from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
+from fedfloor.runs.planned import PlannedRun
+from fedfloor.runs.train import job_of, scaled_as
+from fedfloor.scenario import resolved_toml
+from fedfloor.scenario.resolved import Scenario
+from fedfloor.training.data.samples import Samples
+from fedfloor.training.data.sources import load_dataset
+from fedfloor.training.network.built import Inputs
+from fedfloor.workers.engine import engine_for
+from fedfloor.workers.processes import cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Serving:
+    """What the owner of the base station decides."""
+
+    listen: str  #: HOST:PORT
+    credentials: Credentials | None  #: None: without TLS, on this machine only
+    resume: bool = False
+    until: Until = field(default_factory=Until)
+    wait: float = 120.0  #: [s] for floors and devices, before the first round
+    data_dir: Path | None = None  #: with the test set
+    workers: int | None = None  #: processes that evaluate
+    on_listening: Callable[[int], None] = lambda _: None  #: told the port for gateways
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeployedRun:
+    """The result of a run on real machines."""
+
+    scenario: Scenario
+    records: tuple[RoundRecord, ...]
+    timings: tuple[TimingRecord, ...]  #: of the rounds that this process ran
+    confusion: Ints | None  #: (C, C) true, predicted, at the end; None without a test set
+    loss: float | None
+    resumed: int  #: rounds that were done before this process
+    folder: Path | None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Test accuracy of the final model; None without a test set."""
+        return None if self.confusion is None else float(np.trace(self.confusion) / self.confusion.sum())
+
+
+def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent) -> DeployedRun:
+    """Run the rounds of a planned run on real machines, with a checkpoint after every round."""
+    refuse_undeployable(planned.scenario, planned.scenario.name)
+    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
+    planned = replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
+    scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), resolved_toml(planned.file)
+    with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
+        earlier = earlier_rounds(planned, text) if options.resume else None
+        samples = _test_samples(scenario, options.data_dir)
+        with Station(tasks, StationOptions(options.listen, options.credentials)) as station:
+            options.on_listening(station.port)
+            tell(Event(waiting=tuple(task.floor for task in tasks)))
+            if earlier is None:
+                inputs = station.agree(options.wait)
+                samples = replace(samples, mean=inputs.mean, deviation=inputs.deviation)
+            else:
+                samples = scaled_as(samples, earlier.checkpoint)
+            station.announce(Inputs(samples.mean, samples.deviation), options.wait)
+            tell(Event())
+            with engine_for(job_of(scenario, "cpu"), samples, options.workers or cores()) as engine:
+                plant = DeployedPlant(scenario, engine, station, tell)
+                if earlier is not None:
+                    earlier.checkpoint.restore(plant)
+                if options.resume:
+                    tell(Event(resumed=plant.index))
+                if folder is not None:
+                    folder.begin(text, plant.index)
+                driven = Driven.of(
+                    drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell), earlier
+                )
+                tested = plant.evaluate()
+    return DeployedRun(
+        scenario=scenario,
+        records=driven.records,
+        timings=driven.timings,
+        confusion=None if tested is None else tested[0],
+        loss=None if tested is None else tested[1],
+        resumed=0 if earlier is None else earlier.checkpoint.round,
+        folder=planned.folder,
+    )
+
+
+def _test_samples(scenario: Scenario, folder: Path | None) -> Samples:
+    """The test set of the scenario's data; an empty one if it is not on this machine, which needs no other data."""
+    images: npt.NDArray[np.generic] = np.zeros((0, *scenario.model.input), np.uint8)
+    labels: Ints = np.zeros(0, np.int64)
+    if ":" not in scenario.data.name:
+        try:
+            data = load_dataset(scenario.data.name, folder)
+        except DataError:
+            if folder is not None:
+                raise
+        else:
+            images, labels = data.test_images, data.test_labels
+    channels, nothing = scenario.model.input[0], np.zeros(0, np.int64)
+    return Samples(
+        images=images[:0],
+        labels=nothing,
+        first=np.zeros(len(scenario.devices) + 1, np.int64),
+        held=nothing,
+        test_images=images,
+        test_labels=labels,
+        mean=np.zeros(channels),
+        deviation=np.ones(channels),
+    )

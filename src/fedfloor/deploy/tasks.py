@@ -1,0 +1,128 @@
+"""What a gateway and its devices must know to take part in a run, as the base station tells them when they join."""
+
+__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "task_text"]
+
+import json
+from typing import Annotated, Literal, TypeVar
+
+import numpy as np
+from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
+
+from fedfloor.costs.compute import split_of_device
+from fedfloor.costs.plant import arrays_of
+from fedfloor.costs.precision import holds_pictures
+from fedfloor.errors import DeploymentError
+from fedfloor.scenario.file import Label, Name
+from fedfloor.scenario.findings import one_line
+from fedfloor.scenario.model import Model
+from fedfloor.scenario.resolved import Scenario
+from fedfloor.scenario.section import Flag, Int0, Int1, PositiveReal, Section
+
+Seconds = Annotated[tuple[NonNegativeFloat, ...], Field(max_length=4097)]
+Kind = TypeVar("Kind", bound=Section)
+
+
+class DeviceTask(Section):
+    """What a device must know, and what its gateway must know of it."""
+
+    plant: Label
+    """name of the scenario"""
+    floor: Name
+    name: Name
+    number: Int0
+    """n, its place among all devices"""
+    seed: Int0
+    """of batches, dropout and rounding"""
+    model: Model
+    local_iterations: Int1
+    """K"""
+    learning_rate: PositiveReal
+    """beta"""
+    redraw_batch: Flag
+    """draw a new batch in every iteration"""
+    batch: Int1
+    """D~_n; a device that holds less takes all it has"""
+    min_cut: Int0
+    """least number of layers that stay on the device"""
+    boundary: Literal[32, 16, 8]
+    """bits per number that crosses the cut"""
+    pictures: Flag
+    """samples are pictures with 8 bits per value, which cut 0 sends as they are"""
+    frequency_hz: PositiveFloat
+    """f_n"""
+    bottom_s: Seconds
+    """modelled time of the device's computing in a round, for every cut 0..L"""
+    top_cycles: Seconds
+    """modelled cycles of the gateway's computing for the device in a round, for every cut 0..L"""
+
+
+class FloorTask(Section):
+    """What a gateway must know."""
+
+    floor: Name
+    number: Int0
+    """m, its place among all floors"""
+    max_frequency_hz: PositiveFloat
+    """f_m^max"""
+    upload: Literal[32, 16, 8]
+    """bits per number of what it sends to the base station"""
+    download: Literal[32, 16]
+    """bits per number of what it receives"""
+    devices: Annotated[tuple[DeviceTask, ...], Field(min_length=1, max_length=4096)]
+
+
+def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
+    """The tasks of all floors of a scenario."""
+    plant, training = arrays_of(scenario), scenario.training
+    cuts, numbers, tasks = np.arange(plant.workload.layers + 1), iter(range(len(scenario.devices))), []
+    for m, floor in enumerate(scenario.floors):
+        devices = []
+        for device in floor.devices:
+            n = next(numbers)
+            split = split_of_device(plant, n, cuts)
+            devices.append(
+                DeviceTask(
+                    plant=scenario.name,
+                    floor=floor.name,
+                    name=device.name,
+                    number=n,
+                    seed=scenario.seed,
+                    model=scenario.model,
+                    local_iterations=training.local_iterations,
+                    learning_rate=training.learning_rate,
+                    redraw_batch=training.redraw_batch,
+                    batch=device.batch(training.batch_fraction),
+                    min_cut=training.min_cut,
+                    boundary=scenario.precision.boundary,
+                    pictures=holds_pictures(scenario.data.name),
+                    frequency_hz=device.frequency,
+                    bottom_s=tuple((split.bottom_flop / device.flops_per_cycle / device.frequency).tolist()),
+                    top_cycles=tuple((split.top_flop / floor.gateway.flops_per_cycle).tolist()),
+                )
+            )
+        tasks.append(
+            FloorTask(
+                floor=floor.name,
+                number=m,
+                max_frequency_hz=floor.gateway.max_frequency,
+                upload=scenario.precision.upload,
+                download=scenario.precision.download,
+                devices=tuple(devices),
+            )
+        )
+    return tuple(tasks)
+
+
+def task_text(task: Section) -> str:
+    """A task as it is sent."""
+    return json.dumps(task.model_dump(mode="json", exclude_none=True), allow_nan=False, separators=(",", ":"))
+
+
+def parse_task(text: str, kind: type[Kind], sender: str) -> Kind:
+    """Check a task that another machine has sent; `sender` names that machine in messages."""
+    try:
+        return kind.model_validate(json.loads(text))
+    except ValidationError as error:
+        raise DeploymentError(one_line(error, f"the task of {sender}")) from None
+    except (ValueError, RecursionError) as error:
+        raise DeploymentError(f"the task of {sender}: is not valid JSON: {error!s:.200}") from None
