@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import random
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -57,6 +58,7 @@ _OPTIONS = [
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a rival
     ("grpc.server_handshake_timeout_ms", int(1000 * GREETING_S)),
     ("grpc.max_concurrent_streams", 8),
+    ("grpc.max_connection_idle_ms", 5000),  # connections without a stream, which a stranger may leave open
     ("grpc.use_local_subchannel_pool", 1),  # one connection per session
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
@@ -91,7 +93,7 @@ class Listener:
         self.port = 0  #: that is listened on; picked by the system if the address has port 0
         self._address, self._handler, self._guard, self._identity = address, handler, guard, identity
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unproved = 0  # handshakes that have begun and led to no Hello yet
+        self._handshakes: deque[asyncio.TimerHandle] = deque()  # that have begun and led to no stream yet
         self._server: Any = None
 
     async def __aenter__(self) -> Self:
@@ -120,11 +122,14 @@ class Listener:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(0.5)
+        for timer in self._handshakes:
+            timer.cancel()
 
     def _renewed(self) -> Any:
         """Called by grpc, in a thread of its own, before every handshake."""
         assert self._identity is not None
-        self._loop.call_soon_threadsafe(self._watch_handshake)
+        with contextlib.suppress(RuntimeError):  # the loop ends with the program; a handshake may come later
+            self._loop.call_soon_threadsafe(self._watch_handshake)
         try:
             return _configuration(self._identity())
         except Exception as error:  # whatever the caller's function raises: the last certificate still serves
@@ -132,18 +137,17 @@ class Listener:
             return None
 
     def _watch_handshake(self) -> None:
-        self._unproved += 1
-        self._loop.call_later(GREETING_S, self._report_handshake)
+        self._handshakes.append(self._loop.call_later(GREETING_S, self._report_handshake))
 
     def _report_handshake(self) -> None:
-        """Grpc does not say which handshakes failed: those that no Hello followed."""
-        if self._unproved:
-            self._unproved -= 1
-            _LOG.warning("Refused a connection: the other side proved no certificate of this plant, or said nothing.")
+        """Grpc does not say which handshakes fail: those that no stream follows."""
+        self._handshakes.popleft()
+        _LOG.warning("Refused a connection: the other side proved no certificate of this plant, or said nothing.")
 
     async def _join(self, _: Any, context: Any) -> None:
         """What grpc runs for every stream."""
-        self._unproved = max(self._unproved - 1, 0)
+        if self._handshakes:
+            self._handshakes.popleft().cancel()
         session = Session(context, _address(context.peer()))
         certificate = b"".join(context.auth_context().get("x509_pem_cert", []))
         task = asyncio.create_task(self._serve(session, certificate))
