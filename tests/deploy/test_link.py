@@ -432,6 +432,26 @@ def test_a_message_that_is_cut_off_ends_the_session() -> None:
     run(scene())
 
 
+def test_a_side_can_close_although_the_other_takes_no_messages() -> None:
+    closed = asyncio.Event()
+
+    async def handler(session: Session, _: Hello) -> None:
+        await session.send(Welcome("{}"))
+        sending = asyncio.create_task(session.send(Model(numbers(30_000_000, dtype="uint8"))))
+        await asyncio.sleep(0.2)
+        await session.close("The shift is over.")
+        closed.set()
+        sending.cancel()
+
+    async def scene() -> None:
+        async with Listener("127.0.0.1:0", handler, everybody) as listener:
+            session = (await dial(f"127.0.0.1:{listener.port}", HELLO)).session
+            await closed.wait()
+            await session.close()
+
+    run(scene())
+
+
 def test_several_tasks_may_send_at_once() -> None:
     async def scene() -> None:
         async with Listener("127.0.0.1:0", echo, everybody) as listener, joined(listener.port) as session:

@@ -75,7 +75,7 @@ def encode(message: Message, turn: Turn) -> Iterator[bytes]:
             yield b"".join((_chunk_head(head, len(part)), part))  # one copy; protobuf would make three
             at, sent = at + len(part), sent + len(part)
             rate = sent / max(time.monotonic() - begun, 1e-6)  # [byte/s]
-            size = max(LEAST_CHUNK, min(MOST_CHUNK, 2 * size, int(CHUNK_S * rate)))
+            size = max(LEAST_CHUNK, min(MOST_CHUNK, 4 * size, int(CHUNK_S * rate)))
 
 
 class Decoder:

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from fedfloor.deploy.coding import MOST_FRAME
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Hello, Welcome
-from fedfloor.deploy.session import PARTING_S, RefusedError, Session, quoted
+from fedfloor.deploy.session import PARTING_S, RefusedError, Session, farewell, quoted
 from fedfloor.errors import MissingExtraError
 
 # grpc reads these when it is imported. Its lines on standard error are for its developers.
@@ -252,7 +252,7 @@ async def _watch(session: Session, call: Any) -> None:
     if code is grpc.StatusCode.OK:
         session.note_end(f"{session.peer} ended the connection.")
     else:
-        session.note_end(f"The connection to {session.peer} ended: {quoted(details)[:300]}")
+        session.note_end(farewell(session.peer, details))
 
 
 async def _release(channel: Any, call: Any) -> None:

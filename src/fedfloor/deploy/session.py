@@ -1,6 +1,6 @@
 """One open connection between two machines: typed messages both ways, whichever side dialled."""
 
-__all__ = ["LateError", "RefusedError", "Session", "quoted"]
+__all__ = ["LateError", "RefusedError", "Session", "farewell", "quoted"]
 
 import asyncio
 import contextlib
@@ -66,18 +66,20 @@ class Session:
 
         A message that is cut off, because the timeout [s] has passed or the task was cancelled, ends the connection.
         """
-        async with self._sending:
-            try:
+        has_begun = False
+        try:
+            async with asyncio.timeout(timeout), self._sending:
                 self._begin_reading()  # grpc loses a refusal that arrives while nobody reads
-                async with asyncio.timeout(timeout):
-                    for frame in encode(message, turn):
-                        await self._write(frame)
-            except TimeoutError:
-                self.end(f"{self.peer} did not take a message within {timeout:g} s.")
-                raise self._error() from None
-            except asyncio.CancelledError:
+                for frame in encode(message, turn):
+                    has_begun = True
+                    await self._write(frame)
+        except TimeoutError:
+            self.end(f"{self.peer} did not take a message within {timeout:g} s.")
+            raise self._error() from None
+        except asyncio.CancelledError:
+            if has_begun:
                 self.end("A message was cut off.")
-                raise
+            raise
 
     async def receive(
         self, *expected: Expected | type[Message], turn: Turn | None = None, timeout: float | None = None
@@ -151,7 +153,7 @@ class Session:
             await self._stream.write(frame)
         except Exception as error:  # whatever grpc raises here (it has five kinds) means that the stream is over
             await self._find_refusal()
-            self.end(_sentence(self.peer, error))
+            self.end(farewell(self.peer, _details(error)))
             raise self._error() from None
 
     async def _find_refusal(self) -> None:
@@ -173,7 +175,7 @@ class Session:
         if reading.cancelled():
             self.note_end(f"{self.peer} is gone.")
         elif (error := reading.exception()) is not None:
-            self.note_end(_sentence(self.peer, error))
+            self.note_end(farewell(self.peer, _details(error)))
         elif not isinstance(reading.result(), bytes):  # grpc's mark for the end of a stream
             self.note_end(f"{self.peer} ended the connection.")
 
@@ -193,9 +195,13 @@ def quoted(remark: str) -> str:
     return printable(remark).replace("\n", " ").replace("\t", " ")
 
 
-def _sentence(peer: str, error: BaseException) -> str:
-    """Why a stream ended, from what grpc raised."""
+def farewell(peer: str, details: str) -> str:
+    """Why a stream ended, from the details that grpc gives."""
+    details = details.replace("Internal error from Core", "it no longer takes messages")
+    return f"The connection to {peer} ended: {quoted(details)[:300]}"
+
+
+def _details(error: BaseException) -> str:
+    """What grpc says about an error."""
     details = getattr(error, "details", None)
-    text = (details() if callable(details) else "") or str(error)
-    text = text.replace("Internal error from Core", "it no longer takes messages")
-    return f"The connection to {peer} ended: {quoted(text)[:300]}"
+    return (details() if callable(details) else "") or str(error)
