@@ -297,3 +297,16 @@ def broken_constraints(state: RoundState, solution: Solution) -> list[str]:
     if abs(slowest - solution.delay) > 1e-7 * max(slowest, 1e-9):
         broken.append(f"delay {solution.delay} is {slowest}")
     return broken
+
+
+def wrong_optimum(state: RoundState, tradeoff: float, solution: Solution) -> list[str]:
+    """What of an answer does not hold or is not optimal, in words, against all assignments of all combinations."""
+    floors, channels = state.gain_up.shape
+    delays = np.array([[least_delay(state, m, j) for j in range(channels)] for m in range(floors)])
+    served, objective = best_objective(delays, state.queue, tradeoff)
+    wrong, ours = broken_constraints(state, solution), int(solution.decision.selected.sum())
+    if ours != served:
+        wrong.append(f"serves {ours} floors of {served}")
+    elif abs(solution.objective - objective) > 1e-6 * max(1.0, tradeoff * solution.delay):
+        wrong.append(f"objective {solution.objective} is not {objective}")
+    return wrong
