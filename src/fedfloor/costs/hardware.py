@@ -14,6 +14,7 @@ __all__ = [
     "fingerprint",
     "is_profile",
     "parse_profile",
+    "profile_from",
     "profile_text",
     "read_profile",
     "unnamed",
@@ -31,6 +32,7 @@ from pydantic import Field, Strict, ValidationError, model_validator
 from fedfloor.errors import ProfileError, shown
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec, unchained
+from fedfloor.scenario.profiles import read_text
 from fedfloor.scenario.section import Int1, PositiveReal, Section, finding
 
 FORMAT = "fedfloor hardware profile"
@@ -195,22 +197,16 @@ def is_profile(path: Path) -> bool:
 
 def read_profile(path: Path) -> HardwareProfile:
     """Read a hardware profile from its file."""
-    try:
-        if path.exists() and not path.is_file():
-            raise ProfileError(f"{path}: is not a regular file. Name the JSON file of a hardware profile")
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        advice = "`fedfloor profile MODEL --costs measured --out FILE` writes one"
-        raise ProfileError(f"{path}: no such file. {advice}") from None
-    except UnicodeDecodeError:
-        raise ProfileError(f"{path}: not UTF-8. {_AGAIN}") from None
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be read: {error.strerror}. Check its name and permissions") from None
+    return profile_from(read_text(path), str(path))
+
+
+def profile_from(text: str, label: str) -> HardwareProfile:
+    """The hardware profile that a file with this text contains; `label` names it in messages."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ProfileError(f"{path}: not valid JSON: {error!s:.300}. {_AGAIN}") from None
-    return parse_profile(raw, str(path))
+        raise ProfileError(f"{label}: not valid JSON: {error!s:.300}. {_AGAIN}") from None
+    return parse_profile(raw, label)
 
 
 def parse_profile(raw: object, label: str) -> HardwareProfile:

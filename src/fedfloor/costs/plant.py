@@ -25,7 +25,7 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints, read_only
 from fedfloor.costs.layers import LayerCosts, boundary_bytes, layer_costs, model_bits
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
-from fedfloor.costs.measured import fitting_profile, half_bytes, half_cycles
+from fedfloor.costs.measured import fitting_profiles, half_bytes, half_cycles
 from fedfloor.costs.precision import PICTURE_BITS, download_bits, holds_pictures, scale_bits, upload_bits
 from fedfloor.scenario.file import Precision
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
@@ -285,7 +285,7 @@ def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
     of_gateways = _rows_of([floor.gateway.profile for floor in scenario.floors for _ in floor.devices])
     if not of_devices and not of_gateways:
         return None
-    profiles = {path: fitting_profile(path, scenario.layers) for path in {**of_devices, **of_gateways}}
+    profiles = fitting_profiles(scenario)
     counted = split_costs(workload, np.arange(workload.layers + 1), devices.batch[:, None])  # (N, L+1) each
     bottom_cycles = counted.bottom_flop / devices.flops_per_cycle[:, None]
     top_cycles = counted.top_flop / plant.gateways.flops_per_cycle[devices.floor][:, None]

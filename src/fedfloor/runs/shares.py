@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats
+from fedfloor.costs.hardware import read_profile
 from fedfloor.costs.layers import layer_costs
-from fedfloor.costs.measured import fitting_profile, is_measured, layer_seconds
+from fedfloor.costs.measured import is_measured, layer_seconds, refuse_misfit
 from fedfloor.runs.profile import inferred_layers, named_model
 from fedfloor.scenario.model import Costs
 
@@ -51,7 +52,8 @@ def layer_shares(
     rows = [layer_costs(layers, cost_model).flop for cost_model in ("paper", "exact")]
     labels, totals, measured = ["paper", "exact"], [np.nan, np.nan], [0, 0]
     for path in profiles:
-        profile = fitting_profile(path, layers)
+        profile = read_profile(path)
+        refuse_misfit(profile, layers, str(path))
         seconds = layer_seconds(profile, layers, np.array([float(batch)]))[0]
         rows.append(seconds)
         labels.append(path.name)
