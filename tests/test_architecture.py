@@ -63,6 +63,7 @@ OTHER_KEYS = {
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
     "scenario/expand.py": "a scenario file",
+    "scenario/file.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/learning.py": "the state of a checkpoint",

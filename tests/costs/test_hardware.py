@@ -54,6 +54,10 @@ def timing(**values: Any) -> Callable[[dict[str, Any]], None]:
         (lambda raw: raw["layers"].pop(0), ["fingerprint: ", "a layer is missing or changed"]),
         (lambda raw: raw["layers"].reverse(), ["layers[1].layer: a layer is missing or changed", "takes [784]"]),
         (lambda raw: raw["steps"].reverse(), ["steps: batches must ascend, got [50, 10]"]),
+        (
+            change(power={"watts": 4.0, "source": "given", "switched_capacitance": 1e-27}),
+            ["power.switched_capacitance: must be watts / frequency_hz^3 = 5e-28, got 1e-27", "Measure again"],
+        ),
         (lambda raw: raw["layers"][0].pop("timings"), ["layers[0].timings: is missing", "Measure again"]),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 import fedfloor
 from fedfloor.costs.compute import computing_energy, split_of, split_of_device, training_time
-from fedfloor.costs.hardware import HardwareProfile, profile_text
+from fedfloor.costs.hardware import HardwareProfile, profile_text, switched_capacitance
 from fedfloor.costs.headline import headline
 from fedfloor.costs.layers import exact_costs, layer_costs
 from fedfloor.costs.measured import (
@@ -21,7 +21,6 @@ from fedfloor.costs.measured import (
     interpolated,
     is_measured,
     layer_seconds,
-    switched_capacitance,
 )
 from fedfloor.costs.plant import arrays_of, split_costs, workload_of
 from fedfloor.scenario.layers import LayerSpec

@@ -17,11 +17,13 @@ __all__ = [
     "profile_from",
     "profile_text",
     "read_profile",
+    "switched_capacitance",
     "unnamed",
 ]
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -158,6 +160,15 @@ class HardwareProfile(Section):
         return self
 
     @model_validator(mode="after")
+    def _power_and_capacitance_agree(self) -> Self:
+        if self.power is not None:
+            expected, given = switched_capacitance(self.power.watts, self.frequency_hz), self.power.switched_capacitance
+            if not math.isclose(given, expected, rel_tol=1e-6):
+                problem = f"must be watts / frequency_hz^3 = {expected:g}, got {given:g}"
+                raise finding(f"{problem}. {_AGAIN}", below="power.switched_capacitance")
+        return self
+
+    @model_validator(mode="after")
     def _layers_are_those_that_were_measured(self) -> Self:
         gap = unchained(self.specs)
         if gap is not None:
@@ -168,6 +179,14 @@ class HardwareProfile(Section):
             problem = f"is {shown(self.fingerprint)}, that of the {len(self.layers)} layers is '{expected}'"
             raise finding(f"{problem}: a layer is missing or changed. {_AGAIN}", below="fingerprint")
         return self
+
+
+def switched_capacitance(power: float, frequency: float) -> float:
+    """Switched capacitance v = P / f^3 [W/Hz^3] of a processor that draws P [W] at f [Hz].
+
+    With it the energy v c f^2 of c cycles is P times their c / f seconds.
+    """
+    return power / frequency**3
 
 
 def fingerprint(layers: Sequence[LayerSpec]) -> str:
@@ -221,6 +240,4 @@ def parse_profile(raw: object, label: str) -> HardwareProfile:
     try:
         return HardwareProfile.model_validate(raw)
     except ValidationError as error:
-        text = one_line(error, label).replace("; `fedfloor schema` describes every key", "")
-        text = text.replace(". `fedfloor schema` describes every key", "")
-        raise ProfileError(text if _AGAIN in text else f"{text} {_AGAIN}") from None
+        raise ProfileError(one_line(error, label, remedy=_AGAIN)) from None

@@ -6,7 +6,7 @@ What depends on the kind of a layer is in its row of `scenario.layers.KINDS`; th
 __all__ = [
     "COST_MODELS",
     "LayerCosts",
-    "boundary_bytes",
+    "boundary_values",
     "exact_costs",
     "layer_costs",
     "model_bits",
@@ -65,9 +65,9 @@ def model_bits(layers: Sequence[LayerSpec]) -> float:
     return float(8 * BYTES_PER_NUMBER * parameter_count(layers))
 
 
-def boundary_bytes(layers: Sequence[LayerSpec]) -> Floats:
-    """Bytes per sample that the device sends up at every cut, (L+1,): the sample itself at cut 0, nothing at cut L."""
-    return BYTES_PER_NUMBER * _array([layers[0].input_size, *(layer.output_size for layer in layers[:-1]), 0])
+def boundary_values(layers: Sequence[LayerSpec]) -> Floats:
+    """Numbers per sample that the device sends up at every cut, (L+1,): the sample at cut 0, nothing at cut L."""
+    return _array([layers[0].input_size, *(layer.output_size for layer in layers[:-1]), 0])
 
 
 def passes_error(layers: Sequence[LayerSpec]) -> Bools:

@@ -11,7 +11,6 @@ __all__ = [
     "layer_seconds",
     "refuse_misfit",
     "step_seconds",
-    "switched_capacitance",
 ]
 
 from collections.abc import Mapping, Sequence
@@ -156,14 +155,6 @@ def fitted_rates(layers: Sequence[LayerSpec], batches: Sequence[int], seconds: F
             error = float(np.median(np.abs(speeds / rate - 1.0)))
             rates[kind] = Rate(flop_per_s=rate, error=error, layers=int(own.sum()))
     return rates
-
-
-def switched_capacitance(power: float, frequency: float) -> float:
-    """Switched capacitance v = P / f^3 [W/Hz^3] of a processor that draws P [W] at f [Hz].
-
-    With it the energy v c f^2 of c cycles is P times their c / f seconds.
-    """
-    return power / frequency**3
 
 
 def _keys(layers: Sequence[LayerSpec]) -> list[tuple[LayerSpec, bool]]:

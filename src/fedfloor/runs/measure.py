@@ -27,9 +27,10 @@ from fedfloor.costs.hardware import (
     fingerprint,
     is_profile,
     profile_text,
+    switched_capacitance,
 )
 from fedfloor.costs.layers import exact_costs
-from fedfloor.costs.measured import fitted_rates, switched_capacitance
+from fedfloor.costs.measured import fitted_rates
 from fedfloor.errors import ModelError, ProfileError, RunLogError
 from fedfloor.files import refused_write, write_whole
 from fedfloor.runs.machine import PowerReading, processor_name, read_frequency, start_power_reading
