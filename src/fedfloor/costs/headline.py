@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_at, split_costs, split_of
+from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs, split_of
 from fedfloor.costs.hardware import fingerprint
 from fedfloor.costs.measured import fitting_profiles, is_measured
 from fedfloor.costs.plant import PlantArrays, arrays_of, column
@@ -139,14 +139,20 @@ def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     Memory, work and the link's energy each count at the affordable cut that costs the gateway the least of it.
     """
     affordable = _affordable(scenario, plant)
+    able = affordable.any(axis=1)
     floor, floors, gateways = plant.devices.floor, plant.gateways.count, plant.gateways
-    every_cut = split_at(plant, np.arange(floor.size)[:, None], np.arange(plant.workload.layers + 1))
-    stuck = np.flatnonzero(~affordable.any(axis=1))
+    held, work = np.full(floor.size, np.inf), np.full(floor.size, np.inf)
+    for cut in range(plant.workload.min_cut, plant.workload.layers + 1):  # cut by cut, because devices can be many
+        split = split_of(plant, np.full(floor.size, cut))
+        np.minimum(held, split.top_bytes, out=held, where=affordable[:, cut])
+        np.minimum(work, split.top_flop, out=work, where=affordable[:, cut])
+    stuck = np.flatnonzero(~able)
     first_stuck = np.searchsorted(floor[stuck], np.arange(floors + 1))  # of each floor, among those that are stuck
-    top_bytes = floor_sum(_least(every_cut.top_bytes, affordable), floor, floors)
-    energy = _least_energy_at_min_frequency(plant, _least(every_cut.top_flop, affordable))
+    top_bytes = floor_sum(np.where(able, held, 0.0), floor, floors)
+    energy = _least_energy_at_min_frequency(plant, np.where(able, work, 0.0))
     if plant.link_costs is not None:
-        energy = energy + floor_sum(_least(plant.link_costs.gateway_energy, affordable), floor, floors)
+        least = np.min(plant.link_costs.gateway_energy, axis=1, where=affordable, initial=np.inf)
+        energy = energy + floor_sum(np.where(able, least, 0.0), floor, floors)
     lacks_memory = exceeds(top_bytes, gateways.memory_bytes)
     lacks_energy = exceeds(energy, _max_gateway_energy(scenario))
     obstacles = []
@@ -164,11 +170,6 @@ def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
             continue
         obstacles.append(Obstacle(name, reason))
     return tuple(obstacles)
-
-
-def _least(values: Floats, affordable: Bools) -> Floats:
-    """Least value of each device over its affordable cuts, (N, L+1) -> (N,); 0 for a device that can afford none."""
-    return np.where(affordable.any(axis=1), np.min(values, axis=1, where=affordable, initial=np.inf), 0.0)
 
 
 def _weak_links(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:

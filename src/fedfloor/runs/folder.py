@@ -119,9 +119,9 @@ class RunFolder:
             if self.fresh and not _has_round(self.path):
                 for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
                     (self.path / name).unlink(missing_ok=True)
-                remove_copies(self.path)
                 if (self.path / CHECKPOINT).is_dir():
                     (self.path / CHECKPOINT).rmdir()
+                remove_copies(self.path)
 
 
 def holds_training(path: Path) -> bool:

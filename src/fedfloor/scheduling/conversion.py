@@ -45,48 +45,45 @@ def state_of(snapshot: Snapshot) -> RoundState:
         return np.array([getattr(entry, key) for entry in snapshot.layers], dtype=float)
 
     uniform = float(uniform_rates(len(gateways), len(gateways[0].uplink_gain))[0])
-    return RoundState(
+    state = RoundState(
         index=snapshot.round,
         seed=snapshot.seed,
-        plant=_with_measurements(
-            devices,
-            PlantArrays(
-                workload=Workload.from_layers(
-                    layer("flops_per_sample"),
-                    layer("fixed_bytes"),
-                    layer("bytes_per_sample"),
-                    local_iterations=snapshot.local_iterations,
-                    model_bits=snapshot.model_bits,
-                    upload_bits=snapshot.upload_bits,
-                    download_bits=snapshot.download_bits,
-                    min_cut=snapshot.min_cut,
-                    traffic=_traffic(snapshot),
-                ),
-                band=Band(
-                    snapshot.radio.uplink_bandwidth_hz,
-                    snapshot.radio.downlink_bandwidth_hz,
-                    snapshot.radio.noise_w_per_hz,
-                    snapshot.radio.base_station_power_w,
-                ),
-                gateways=Gateways(
-                    names=tuple(entry.name for entry in gateways),
-                    flops_per_cycle=gateway("flops_per_cycle"),
-                    switched_capacitance=gateway("switched_capacitance"),
-                    min_frequency=gateway("min_frequency_hz"),
-                    max_frequency=gateway("max_frequency_hz"),
-                    memory_bytes=gateway("memory_bytes"),
-                    max_power=gateway("max_power_w"),
-                ),
-                devices=Devices(
-                    names=tuple(entry.name for entry in devices),
-                    floor=np.repeat(np.arange(len(gateways)), [len(entry.devices) for entry in gateways]),
-                    batch=device("batch"),
-                    flops_per_cycle=device("flops_per_cycle"),
-                    switched_capacitance=device("switched_capacitance"),
-                    frequency=device("frequency_hz"),
-                    memory_bytes=device("memory_bytes"),
-                    links=_links(devices),
-                ),
+        plant=PlantArrays(
+            workload=Workload.from_layers(
+                layer("flops_per_sample"),
+                layer("fixed_bytes"),
+                layer("bytes_per_sample"),
+                local_iterations=snapshot.local_iterations,
+                model_bits=snapshot.model_bits,
+                upload_bits=snapshot.upload_bits,
+                download_bits=snapshot.download_bits,
+                min_cut=snapshot.min_cut,
+                traffic=_traffic(snapshot),
+            ),
+            band=Band(
+                snapshot.radio.uplink_bandwidth_hz,
+                snapshot.radio.downlink_bandwidth_hz,
+                snapshot.radio.noise_w_per_hz,
+                snapshot.radio.base_station_power_w,
+            ),
+            gateways=Gateways(
+                names=tuple(entry.name for entry in gateways),
+                flops_per_cycle=gateway("flops_per_cycle"),
+                switched_capacitance=gateway("switched_capacitance"),
+                min_frequency=gateway("min_frequency_hz"),
+                max_frequency=gateway("max_frequency_hz"),
+                memory_bytes=gateway("memory_bytes"),
+                max_power=gateway("max_power_w"),
+            ),
+            devices=Devices(
+                names=tuple(entry.name for entry in devices),
+                floor=np.repeat(np.arange(len(gateways)), [len(entry.devices) for entry in gateways]),
+                batch=device("batch"),
+                flops_per_cycle=device("flops_per_cycle"),
+                switched_capacitance=device("switched_capacitance"),
+                frequency=device("frequency_hz"),
+                memory_bytes=device("memory_bytes"),
+                links=_links(devices),
             ),
         ),
         weather=Weather(
@@ -102,6 +99,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
         last_loss=np.array([np.nan if entry.last_loss is None else entry.last_loss for entry in gateways]),
         baseline=snapshot.baseline or Baseline(cut=snapshot.min_cut, frequency_share=1.0),
     )
+    return replace(state, plant=_with_measurements(devices, state.plant))
 
 
 def _traffic(snapshot: Snapshot) -> Traffic | None:
