@@ -21,7 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
     "workers rounds runs reports api cli",
-    "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
+    "scenario": "catalogue section findings layers numbers model file profiles schema resolved members expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws",
     "theory": "participation theorems bounds tradeoff",
@@ -35,8 +35,8 @@ ORDER = {
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated learning",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust folder target profile shares planned machine measure replay bounds driving simulate train "
-    "export evaluate plan tradeoff mirror compare",
+    "runs": "options trust copies folder target profile shares planned machine measure replay bounds driving simulate "
+    "train export evaluate plan tradeoff mirror compare",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making",
     "reports/measures": "seeds accuracy curves phases rates splits",
@@ -63,6 +63,7 @@ OTHER_KEYS = {
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
     "scenario/expand.py": "a scenario file",
+    "scenario/file.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/learning.py": "the state of a checkpoint",

@@ -166,7 +166,7 @@ def test_measured_cycles_decide_in_place_of_flops() -> None:
         (("gateways", 0, "devices", 0, "link", "up_bps"), math.nan, r"link.up_bps: must be finite, got nan"),
         (("gateways", 0, "devices", 0, "link", "speed"), 1, r"link.speed: unknown key"),
         (("traffic", "value_bits"), 0, r"traffic.value_bits: must be >= 1, got 0"),
-        (("gateways", 1, "devices", 0, "cycles"), {"device": [1.0], "gateway": [1.0]}, r"for all devices"),
+        (("gateways", 1, "devices", 0, "cycles"), {"device": [1.0], "gateway": [1.0]}, r"device: must have 7 val"),
     ],
 )  # fmt: skip
 def test_wrong_links_of_a_snapshot_are_named(path: tuple[str | int, ...], value: Any, expected: str) -> None:

@@ -115,6 +115,7 @@ class Scenario(_Si):
     participation: Participation
     policy: Policy
     traces: dict[str, Path]  #: file with recorded values, by what it replaces
+    profiles: dict[Path, str] = Field(default_factory=dict, exclude=True, repr=False)  #: text of every profile
 
     @property
     def devices(self) -> tuple[Device, ...]:
