@@ -16,16 +16,14 @@ from scipy.optimize import linear_sum_assignment
 
 import fedfloor
 from benchmarks import connections, training
-from fedfloor.arrays import Floats
-from fedfloor.costs.plant import Devices, Gateways, PlantArrays
+from fedfloor.costs.links import Links
+from fedfloor.costs.plant import Devices, Gateways, PlantArrays, traffic_of
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.runs.plan import PlannedRound, export_snapshot
 from fedfloor.scheduling.registry import PolicySpec, make_policy
 from fedfloor.scheduling.solver.assignment import assign
-from fedfloor.scheduling.solver.compiling import compiled
-from fedfloor.scheduling.solver.exact import floor_of, least_delay, least_delays
-from fedfloor.scheduling.solver.floor import least_space, undominated
-from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options, pack
+from fedfloor.scheduling.solver.exact import least_delays
+from fedfloor.scheduling.solver.packing import pack
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.scheduling.state import RoundState
 from fedfloor.weather.draws import Weather
@@ -171,40 +169,36 @@ def campus() -> Iterator[Row]:
     yield "campus assignment: limits x scipy / ours", f"{limits.size * each / ours:,.0f}x", note
 
 
-@compiled
-def linked_delays(packed: Packed, seconds: Floats, joules: Floats, best: Floats) -> None:
-    """Fill the delays (M, J) [s] without download if the links of devices take seconds and joules (N, L+1) per cut."""
-    best[:] = np.inf
-    for m in range(best.shape[0]):
-        options, budget = floor_options(packed, m), floor_budget(packed, m)
-        for i in range(options.many.size):
-            for k in range(options.many[i]):
-                options.a[i, k] += seconds[packed.first[m] + i, options.cut[i, k]]
-                options.c[i, k] += joules[packed.first[m] + i, options.cut[i, k]]
-        if np.any(options.many == 0) or least_space(options) > budget.memory:
-            continue
-        floor = floor_of(undominated(options), budget)
-        choice, a, w = np.zeros(options.many.size, np.int64), np.empty(options.many.size), np.empty(options.many.size)
-        for j in range(best.shape[1]):
-            best[m, j] = least_delay(floor, floor_link(packed, m, j), choice, a, w)[0]
+def with_links(state: RoundState, preset: str) -> RoundState:
+    """The same round if every device has a link of 20 Mbit/s and 20 nJ/bit, each way and at both ends."""
+    count = state.plant.devices.batch.size
+    links = Links(np.full(count, 20e6), np.full(count, 20e6), *(np.full(count, 20e-9) for _ in range(4)))
+    plant = dataclasses.replace(
+        state.plant,
+        workload=dataclasses.replace(state.plant.workload, traffic=traffic_of(fedfloor.load(preset))),
+        devices=dataclasses.replace(state.plant.devices, links=links),
+    )
+    return dataclasses.replace(state, plant=plant)
 
 
 def links() -> Iterator[Row]:
-    """The delays of all floors with device links of 20 Mbit/s and 20 nJ/bit against those without links, one core."""
-    for name, often, turns in (("paper-cifar10", 50, 7), ("campus", 1, 3)):
-        (state,) = paper_states(1, name)
-        work, packed = state.plant.workload, pack(state)[0]
-        bits = 16 * work.local_iterations * state.plant.devices.batch[:, None] * work.boundary_bytes  # both ways
-        best = np.empty(state.gain_up.shape)
+    """All delays of a round, from its state to the matrix, with device links against the same round without them."""
+    for preset, often, turns in (("paper-cifar10", 50, 7), ("campus", 1, 3)):
+        (free,) = paper_states(1, preset)
+        linked = with_links(free, preset)
 
-        def run(share: float, often: int = often, packed: Packed = packed, bits: Floats = bits) -> None:
+        def run(state: RoundState, often: int = often) -> None:
             for _ in range(often):
-                linked_delays(packed, share * bits / 20e6, share * bits * 20e-9, best)  # noqa: B023
+                least_delays(*pack(state))
 
-        run(1.0)
-        linked, plain = interleaved(lambda _, run=run: run(1.0), lambda _, run=run: run(0.0), turns)  # type: ignore[misc]
-        note = f"{1e3 * linked / often:.2f} ms / {1e3 * plain / often:.2f} ms"
-        yield f"{name}: delays with device links / without", f"{linked / plain:.2f}x", note
+        able = [int(np.isfinite(least_delays(*pack(state)).best).sum()) for state in (linked, free)]  # compiles, too
+        long, short = interleaved(
+            lambda _, run=run, state=linked: run(state),  # type: ignore[misc]
+            lambda _, run=run, state=free: run(state),  # type: ignore[misc]
+            turns,
+        )
+        note = f"{1e3 * long / often:.2f} ms / {1e3 * short / often:.2f} ms, {able[0]:,} / {able[1]:,} feasible pairs"
+        yield f"{preset}: delays with device links / without", f"{long / short:.2f}x", note
 
 
 def growth(state: RoundState) -> Iterator[Row]:

@@ -21,7 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
     "workers rounds runs deploy reports api cli",
-    "scenario": "catalogue section findings layers numbers model file schema resolved members expand reading",
+    "scenario": "catalogue section findings layers numbers model file profiles schema resolved members expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
@@ -35,8 +35,8 @@ ORDER = {
     "rounds": "outcome record events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model learning deployed",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust folder target profile shares planned deployable machine measure replay bounds driving "
-    "simulate train export evaluate plan tradeoff mirror compare",
+    "runs": "options trust copies folder target profile shares planned deployable machine measure replay bounds "
+    "driving simulate train export evaluate plan tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "
     "session link top_process tops options tasks crossing guarding feedback device member gateway station holdings "
     "serving running commands local",
@@ -47,7 +47,8 @@ ORDER = {
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "cli": "options show commands",
-    "cli/show": "terminal scenarios hardware datasets certificates plans tradeoffs watching machines runs reports comparisons",
+    "cli/show": "terminal scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
+    "comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")
@@ -71,6 +72,7 @@ OTHER_KEYS = {
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
     "scenario/expand.py": "a scenario file",
+    "scenario/file.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/learning.py": "the state of a checkpoint",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedfloor.costs.hardware import fingerprint, is_profile, parse_profile, profile_text, read_profile
-from fedfloor.costs.measured import fitting_profile
+from fedfloor.costs.measured import refuse_misfit
 from fedfloor.errors import ProfileError
 from fedfloor.scenario.layers import LayerSpec
 from tests.costs.profiles import LAYERS, profile_of
@@ -54,6 +54,10 @@ def timing(**values: Any) -> Callable[[dict[str, Any]], None]:
         (lambda raw: raw["layers"].pop(0), ["fingerprint: ", "a layer is missing or changed"]),
         (lambda raw: raw["layers"].reverse(), ["layers[1].layer: a layer is missing or changed", "takes [784]"]),
         (lambda raw: raw["steps"].reverse(), ["steps: batches must ascend, got [50, 10]"]),
+        (
+            change(power={"watts": 4.0, "source": "given", "switched_capacitance": 1e-27}),
+            ["power.switched_capacitance: must be watts / frequency_hz^3 = 5e-28, got 1e-27", "Measure again"],
+        ),
         (lambda raw: raw["layers"][0].pop("timings"), ["layers[0].timings: is missing", "Measure again"]),
     ],
 )
@@ -97,11 +101,9 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
         read_profile(tmp_path)
 
 
-def test_a_profile_of_another_model_needs_a_rate_for_every_kind(tmp_path: Path) -> None:
-    path = tmp_path / "machine.json"
-    path.write_text(profile_text(profile_of()))
+def test_a_profile_of_another_model_needs_a_rate_for_every_kind() -> None:
     pool = LayerSpec(name="pool1", kind="max_pooling", input=(4, 8, 8), output=(4, 4, 4), kernel=(2, 2))
     with pytest.raises(ProfileError, match=r"machine\.json: rates: has no rate for 'max_pooling', .* 'pool1'"):
-        fitting_profile(path, [pool])
+        refuse_misfit(profile_of(), [pool], "machine.json")
     wider = LayerSpec(name="linear1", kind="linear", input=(784,), output=(32,))
-    assert fitting_profile(path, [wider]) == profile_of()
+    refuse_misfit(profile_of(), [wider], "machine.json")

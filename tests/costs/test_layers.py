@@ -9,7 +9,7 @@ from benchmarks.memory import split_at
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedfloor.costs.layers import boundary_bytes, layer_costs, model_bits
+from fedfloor.costs.layers import boundary_values, layer_costs, model_bits
 from fedfloor.costs.plant import network_workload
 from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.model import Costs, Model
@@ -135,22 +135,22 @@ def test_a_narrowing_network_is_charged_its_largest_error_once() -> None:
     ],
     ids=lambda model: model.name,
 )
-def test_boundary_bytes_are_the_size_of_the_tensor_that_crosses_the_cut(model: Model) -> None:
+def test_boundary_values_are_the_size_of_the_tensor_that_crosses_the_cut(model: Model) -> None:
     batch, layers = 3, layers_of(model)
     network = build_model(model)
     assert isinstance(network, nn.Sequential)
     x = torch.randn(batch, *model.input)
     for cut in range(len(layers)):
         sent = halves(network, cut)[0](x)
-        assert batch * boundary_bytes(layers)[cut] == sent.numel() * sent.element_size(), cut
+        assert batch * boundary_values(layers)[cut] == sent.numel(), cut
     assert len(halves(network, len(layers))[1]) == 0  # nothing is left for the gateway, so nothing is sent
-    assert boundary_bytes(layers)[len(layers)] == 0
+    assert boundary_values(layers)[len(layers)] == 0
 
 
 def test_a_workload_knows_the_boundary_bytes_of_its_network() -> None:
     layers = layers_of(VGG["linear"])
     workload = network_workload(layers, layer_costs(layers, "exact"), local_iterations=1, min_cut=0)
-    assert np.array_equal(workload.boundary_bytes, boundary_bytes(layers))
+    assert np.array_equal(workload.boundary_bytes, 4 * boundary_values(layers))
     assert workload.boundary_bytes.shape == workload.flop_below.shape
 
 

@@ -50,6 +50,24 @@ def test_a_device_that_trains_all_layers_exchanges_only_weights() -> None:
     assert TRAFFIC.up_bits(np.array([3.0]))[0, 3] == TRAFFIC.down_bits(np.array([3.0]))[0, 3] == 1000 * 32
 
 
+def test_the_last_cut_is_known_by_its_place_and_not_by_what_crosses_it() -> None:
+    odd = dataclasses.replace(TRAFFIC, values=np.array([100.0, 0.0, 60.0, 9.0]), tensor_bits=32)
+    (up,), (down,) = odd.up_bits(np.array([3.0])), odd.down_bits(np.array([3.0]))
+    assert up[1] == 5 * 32 + 7 * 32 + 3 * 8
+    assert up[3] == down[3] == 1000 * 32
+
+
+def test_the_statistics_of_batch_norm_travel_with_the_weights() -> None:
+    table = small_table()
+    table["floors"][0]["link"] = WIFI
+    table["model"]["layers"][0]["attached"] = ["batch_norm", "activation"]
+    table["precision"] = {"download": 16}
+    traffic = traffic_of(built(table))
+    weights = 784 * 16 + 16 + 4 * 16  # matrix, bias; batch norm's weight, bias, mean and variance
+    assert traffic.up_bits(np.array([3.0]))[0, 1] == 5 * 3 * 16 * 32 + 32 * (weights + 1) + 3 * 8
+    assert traffic.down_bits(np.array([3.0]))[0, 1] == 5 * 3 * 16 * 32 + 16 * weights + 32  # the counter stays exact
+
+
 def test_precision_counts_numbers_scales_samples_and_weights_apart() -> None:
     coarse = dataclasses.replace(
         TRAFFIC, value_bits=8, tensor_bits=32, sample_bits=8, batch_bits=32, weight_bits_down=16
@@ -143,7 +161,9 @@ def test_a_link_that_costs_nothing_counts_as_absent(link: Table) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("rate_up_mbps", 0, r"floors\[0\]\.link\.rate_up_mbps: must be > 0, got 0"),
+        ("rate_up_mbps", 0, r"floors\[0\]\.link\.rate_up_mbps: must be > 0, got 0. Give a positive rate"),
+        ("rate_up_mbps", 1e-300, r"rate_up_mbps: must be > 1e-90, got 1e-300. Give a positive rate"),
+        ("device_up_nj_per_bit", 1e-300, r"device_up_nj_per_bit: must be 0 or > 1e-90, got 1e-300. Change the value"),
         ("rate_up_mbps", -1.5, r"rate_up_mbps: must be > 0, got -1.5"),
         ("rate_down_mbps", math.nan, r"rate_down_mbps: must be finite, got nan"),
         ("rate_down_mbps", -math.inf, r"rate_down_mbps: must be finite, got -inf"),

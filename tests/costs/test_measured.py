@@ -11,7 +11,7 @@ import pytest
 
 import fedfloor
 from fedfloor.costs.compute import computing_energy, split_of, split_of_device, training_time
-from fedfloor.costs.hardware import HardwareProfile, profile_text
+from fedfloor.costs.hardware import HardwareProfile, profile_text, switched_capacitance
 from fedfloor.costs.headline import headline
 from fedfloor.costs.layers import exact_costs, layer_costs
 from fedfloor.costs.measured import (
@@ -21,7 +21,6 @@ from fedfloor.costs.measured import (
     interpolated,
     is_measured,
     layer_seconds,
-    switched_capacitance,
 )
 from fedfloor.costs.plant import arrays_of, split_costs, workload_of
 from fedfloor.scenario.layers import LayerSpec
@@ -45,9 +44,11 @@ def test_outside_measured_batches_values_lie_on_the_nearest_line() -> None:
     assert interpolated(np.array([5.0, 50.0]), [10, 20, 30], values)[:, 0].tolist() == [2.0, 17.0]
 
 
-def test_values_are_never_negative() -> None:
-    falling = np.array([[1.0], [9.0]])
-    assert interpolated(np.array([1.0]), [10, 20], falling)[0, 0] == 0.0
+def test_batches_outside_the_measured_ones_are_never_free() -> None:
+    steep, falling = np.array([[1.0], [9.0]]), np.array([[9.0], [1.0]])
+    assert interpolated(np.array([5.0]), [10, 20], steep)[0, 0] == 0.5  # in proportion to the smallest
+    assert interpolated(np.array([21.0, 1000.0]), [10, 20], falling)[:, 0].tolist() == [1.0, 1.0]  # as the largest
+    assert interpolated(np.array([5.0]), [10, 20], falling)[0, 0] == 13.0
 
 
 def test_one_measured_batch_means_values_in_proportion() -> None:
@@ -87,6 +88,29 @@ def test_the_first_layer_stands_for_no_layer_further_up() -> None:
     square = LayerSpec(name="linear1", kind="linear", input=(8,), output=(8,))
     profile = profile_of([square])
     assert is_measured(profile, [square, square.model_copy(update={"name": "linear2"})]).tolist() == [True, False]
+
+
+def square(name: str) -> LayerSpec:
+    return LayerSpec(name=name, kind="linear", input=(8,), output=(8,))
+
+
+def test_equal_layers_of_one_network_keep_their_own_times() -> None:
+    network = [square("first"), square("second"), square("third")]
+    profile = profile_of(network, seconds=lambda index, batch: 1e-3 * (index + 1))
+    assert layer_seconds(profile, network, np.array([10.0]))[0] == pytest.approx([1e-3, 2e-3, 3e-3])
+
+
+def test_a_layer_of_another_network_has_the_mean_time_of_its_equals() -> None:
+    profile = profile_of([square(f"layer{i}") for i in range(3)], seconds=lambda index, batch: 1e-3 * (index + 1))
+    assert layer_seconds(profile, [square("a"), square("b")], np.array([10.0]))[0] == pytest.approx([1e-3, 2.5e-3])
+
+
+def test_a_layer_that_passes_no_error_down_stands_for_no_other_even_above_a_pooling() -> None:
+    pool = LayerSpec(name="pool", kind="max_pooling", input=(1, 4, 2), output=(1, 2, 1), kernel=(2, 2),
+                     attached=("flatten",))  # fmt: skip
+    head = LayerSpec(name="head", kind="linear", input=(2,), output=(2,))
+    profile = profile_of([pool, head])
+    assert is_measured(profile, [head, head.model_copy(update={"name": "above"})]).tolist() == [True, False]
 
 
 def test_memory_is_measured_for_the_same_network_and_counted_for_another() -> None:
@@ -218,6 +242,24 @@ def test_a_run_folder_finds_its_profile_from_anywhere(
     answer: Any = fedfloor.plan(tmp_path / "run", round=1)
     logged = json.loads((tmp_path / "run" / "rounds.jsonl").read_text().splitlines()[1])
     assert answer["delay_s"] == logged["delay_s"]
+
+
+def test_check_names_batches_that_were_not_measured(table: Table, write: Write) -> None:
+    table["training"] = {"batch_fraction": 0.05}  # 5 of 100 samples
+    table["floors"][1]["devices"][0] |= {"samples": 400, "profile": "device.json"}
+    (source, _) = headline(fedfloor.load(with_profiles(table, write, profile_of(), None))).cost_sources
+    assert source.measured_batches == (10, 50)
+    assert source.other_batches == (5,)
+
+
+def test_a_floor_is_able_if_any_affordable_cut_spares_its_gateway_memory(table: Table, write: Write) -> None:
+    """The peak of the gateway's half need not fall with the cut."""
+    table["floors"][0]["devices"] = table["floors"][0]["devices"][:1]
+    peaks = profile_of(memory=lambda index, batch: (1e3, 1e8) if index == 0 else (5e9, 5e9))
+    assert headline(fedfloor.load(with_profiles(table, write, peaks, peaks))).obstacles == ()  # at cut 0
+    table["training"] = {"min_cut": 1}
+    (obstacle,) = headline(fedfloor.load(with_profiles(table, write, peaks, peaks))).obstacles
+    assert obstacle.reason == "the gateway needs at least 5 GB for cuts that its devices afford, it has 2 GB"
 
 
 def test_check_says_what_rests_on_measurements(table: Table, write: Write) -> None:

@@ -2,10 +2,15 @@
 
 `fedfloor run quick --policy ddsra:v=1 --workers 1 --set model.width=0.25 --set participation.rates=uniform
 --set training.checkpoint_every=3 --set training.evaluate_every=3` with `--rounds 3` left `run`, and with `--rounds 6
---resume` the log `after.jsonl` and the weights `after.safetensors`. `plan --round 5` of that gave the other two files.
+--resume` the log `after.jsonl` and the weights `after.safetensors`. `plan --round 5` of that gave `round.json` and
+`answer.json`. `presets.json` has digests of what `fedfloor simulate PRESET --policy POLICY --rounds ROUNDS --seed 1`
+left then: of `scenario.toml`, of `rounds.jsonl`, and of its records with numbers of nine digits. Its `arithmetic` tells
+machines apart whose functions differ in the last bits.
 """
 
+import hashlib
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -79,3 +84,43 @@ def test_a_round_of_an_old_run_is_decided_again_as_it_was(kept: Path) -> None:
 def test_an_old_snapshot_has_the_old_answer() -> None:
     answer, before = dict(fedfloor.plan(KEPT / "round.json")), json.loads((KEPT / "answer.json").read_text())
     assert json.loads(json.dumps(answer | {"solve_s": 0.0})) == before | {"solve_s": 0.0}
+
+
+def rounded(value: Any) -> Any:
+    """The same with nine digits of every number, on which machines agree."""
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [rounded(entry) for entry in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def arithmetic() -> str:
+    """Digest of what this machine's logarithms, exponentials and powers are, to the last bit."""
+    values = np.random.default_rng(0).uniform(0.0, 9.0, 1000)
+    whole = [np.log1p(values), np.log(values), np.exp(-values), values**2.5, np.cumsum(values)]
+    single = [[math.log1p(value), math.log(value), math.exp(-value), value**2.5] for value in values.tolist()]
+    return digest(np.concatenate([*whole, np.ravel(single)]).tobytes())
+
+
+DIGESTS = json.loads((KEPT / "presets.json").read_text())
+PRESET_RUNS = [
+    pytest.param(entry, id=f"{entry['preset']}-{entry['policy']}", marks=[pytest.mark.slow] if entry["slow"] else [])
+    for entry in DIGESTS["runs"]
+]
+
+
+@pytest.mark.parametrize("before", PRESET_RUNS)
+def test_every_preset_gives_the_same_log_to_the_last_byte(before: dict[str, Any], tmp_path: Path) -> None:
+    fedfloor.simulate(before["preset"], before["policy"], before["rounds"], seed=1, out=tmp_path / "run")
+    assert digest((tmp_path / "run" / "scenario.toml").read_bytes()) == before["scenario"]
+    log = (tmp_path / "run" / "rounds.jsonl").read_bytes()
+    records = [rounded(json.loads(line)) for line in log.splitlines()]
+    assert digest(json.dumps(records).encode()) == before["rounded"]
+    if arithmetic() != DIGESTS["arithmetic"]:
+        pytest.skip("this machine's arithmetic differs in the last bits from that of the machine that kept the digests")
+    assert digest(log) == before["log"]

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import fedfloor
 from fedfloor import api
+from fedfloor.cli import app
 from fedfloor.costs.hardware import HardwareProfile, profile_text, read_profile
 from fedfloor.costs.layers import layer_costs
-from fedfloor.errors import FedfloorError, ModelError, RunLogError
+from fedfloor.errors import FedfloorError, ModelError, ProfileError, RunLogError
 from fedfloor.runs.measure import measured_profile, model_target, scenario_target, write_profile
 from fedfloor.runs.shares import layer_shares
 from tests.conftest import Table
@@ -94,8 +96,42 @@ def test_shares_add_up_and_are_those_of_the_cost_models(tmp_path: Path) -> None:
     paper = layer_costs(model_target("mlp", None, [1], [MLP]).layers, "paper").flop
     assert shares.shares[0] == pytest.approx(paper / paper.sum())
     assert shares.shares[2] == pytest.approx(np.array([4, 5]) / 9)
-    assert shares.totals[2] == pytest.approx(9e-4)
+    assert shares.totals[2] == pytest.approx(9e-4 + 2e-4)  # with what a step spends beside the layers
     assert json.loads(json.dumps(shares.table()))["costs"][2]["layers_measured"] == 2
+
+
+def test_profiles_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / name for folder, name in (("a", "pi.json"), ("b", "pi.json"), ("b", "plc.json"))]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(profile_text(profile_of()))
+    shares = layer_shares("mlp", None, paths, batch=30, overrides=[MLP])
+    assert shares.labels[2:] == ("a/pi.json", "b/pi.json", "plc.json")
+
+
+def test_a_profile_without_any_time_has_no_shares(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(
+        profile_text(profile_of(batches=(1000, 5000), seconds=lambda _, batch: 4e-323 if batch == 1000 else 4e-320))
+    )
+    with pytest.raises(
+        ProfileError, match=r"machine\.json: layers: the times of all layers add up to 0 s with a batch"
+    ):
+        layer_shares("mlp", None, [path], batch=1, overrides=[MLP])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["cnn", "--compare", "x.json", "--format", "toml"], "--format: must be table or json with --compare"),
+        (["cnn", "--compare", "x.json", "--costs", "paper"], "--costs: has no effect with --compare, which shows"),
+        (["cnn", "--costs", "measured", "--frequency-ghz", "nan"], "--frequency-ghz: must be a number from 1e-6 to"),
+    ],
+)
+def test_options_without_an_effect_and_wrong_ones_are_refused(options: list[str], problem: str) -> None:
+    done = CliRunner().invoke(app, ["profile", *options])
+    assert done.exit_code != 0
+    assert problem in str(done.exception)
 
 
 def test_the_figure_of_shares_is_a_png(tmp_path: Path) -> None:

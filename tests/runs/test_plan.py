@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import fedfloor
+from fedfloor.costs.compute import split_of
 from fedfloor.errors import FailedRunError, PolicyError, RunLogError, SnapshotError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.runs.plan import PlannedRound, export_snapshot, logged_round
+from fedfloor.runs.plan import PlannedRound, export_snapshot, logged_round, snapshot_round
 from fedfloor.runs.tradeoff import STEPS, measure_tradeoff
-from fedfloor.scheduling.conversion import snapshot_of
+from fedfloor.scheduling.conversion import snapshot_of, state_of
 from fedfloor.scheduling.registry import PolicySpec, make_policy
+from fedfloor.scheduling.snapshot import parse_snapshot
 from fedfloor.scheduling.solver.solve import solve
 from fedfloor.theory.theorems import drift_constant, participation_gap, utility_gap
 from tests.conftest import known
@@ -145,7 +147,7 @@ WRONG = [
     ("gateways.0.downlink_gain", [1e-9, 1e-9], "gateways[0].downlink_gain: has 2 channels"),
     ("gateways.0.uplink_gain", [90.0], "gateways[0].uplink_gain: a gain is a power ratio <= 10, not dB, got 90"),
     ("gateways.0.min_frequency_hz", 5e9, "gateways[0].min_frequency_hz: must be <= max_frequency_hz"),
-    ("upload_bits", 0, "upload_bits: must be >= 1e-30, got 0"),
+    ("upload_bits", 0, "upload_bits: must be >= 1e-30, got 0. Change it; docs/plan.md describes every key"),
     ("download_bits", "few", "download_bits: must be a number, got 'few'"),
     ("min_cut", 2, "min_cut: must be <= 1, the number of layers, got 2"),
     ("gateways.0.devices.1", "twice", "gateways[0].devices[1].name: duplicate name, got 'press-7' twice"),
@@ -165,6 +167,74 @@ def test_wrong_snapshots_name_the_path(path: str, value: Any, expected: str, tmp
     with pytest.raises(SnapshotError) as caught:
         fedfloor.plan(file)
     assert str(caught.value).startswith(f"{file}: {expected}")
+
+
+def linked() -> dict[str, Any]:
+    """A round of a network of two layers, whose device has a link."""
+    data = copy.deepcopy(EXAMPLE)
+    data["traffic"] = {"input_per_sample": 784}
+    data["layers"] = [
+        {**EXAMPLE["layers"][0], "name": name, "parameters": 160, "boundary_per_sample": values}
+        for name, values in (("conv1", 100), ("conv2", 0))
+    ]
+    data["gateways"][0]["devices"][0]["link"] = {"up_bps": 1e7, "down_bps": 1e7}
+    return data
+
+
+@pytest.mark.parametrize(
+    ("layer", "key", "value", "expected"),
+    [
+        (1, "boundary_per_sample", 5, "layers[1].boundary_per_sample: must be 0, because nothing crosses"),
+        (0, "boundary_per_sample", 0, "layers[0].boundary_per_sample: must be > 0 for all layers but the last, got 0"),
+        (0, "parameters", None, "layers[0].parameters: is missing, but gateways[0].devices[0].link needs it. Say how"),
+    ],
+)
+def test_layers_of_linked_rounds_say_what_crosses(layer: int, key: str, value: Any, expected: str) -> None:
+    assert fedfloor.plan(linked())["gateways"][0]["devices"][0]["link_s"] > 0
+    data = linked()
+    data["layers"][layer][key] = value
+    with pytest.raises(SnapshotError) as caught:
+        fedfloor.plan(data)
+    assert str(caught.value).startswith(f"snapshot: {expected}")
+
+
+def test_samples_of_linked_rounds_have_numbers() -> None:
+    data = linked()
+    data["traffic"]["input_per_sample"] = 0
+    with pytest.raises(SnapshotError, match=r"traffic\.input_per_sample: must be > 0, got 0\. Say how many"):
+        fedfloor.plan(data)
+
+
+def test_counters_of_a_layer_are_sent_and_exported(tmp_path: Path) -> None:
+    data = linked()
+    data["min_cut"], data["layers"][0]["counters"] = 2, 3
+    counted, plain = fedfloor.plan(data), fedfloor.plan(linked() | {"min_cut": 2})
+    (more,), (less,) = counted["gateways"][0]["devices"], plain["gateways"][0]["devices"]
+    assert more["link_s"] == pytest.approx(less["link_s"] + 2 * 3 * 32 / 1e7)
+    export_snapshot(snapshot_round(parse_snapshot(data, "snapshot")), tmp_path / "round.json")
+    layers = json.loads((tmp_path / "round.json").read_text())["layers"]
+    assert [layer.get("counters") for layer in layers] == [3.0, None]
+
+
+def test_one_device_may_have_measured_cycles_without_bytes() -> None:
+    data = copy.deepcopy(EXAMPLE)
+    counted = state_of(parse_snapshot(data, "snapshot")).plant
+    first = data["gateways"][0]["devices"][0]
+    data["gateways"][0]["devices"] = [
+        first | {"cycles": {"device": [0, 7e8], "gateway": [9e8, 0]}},
+        first | {"name": "b"},
+    ]
+    plant = state_of(parse_snapshot(data, "snapshot")).plant
+    halves, cut = split_of(plant, np.array([1, 1])), np.array([1])
+    expected = split_of(counted, cut)
+    assert halves.bottom_flop.tolist() == [16 * 7e8, pytest.approx(expected.bottom_flop[0])]
+    assert halves.bottom_bytes.tolist() == [expected.bottom_bytes[0]] * 2
+    data["gateways"][0]["devices"][1]["bytes"] = {"device": [0, 5.0], "gateway": [6.0, 0]}
+    plant = state_of(parse_snapshot(data, "snapshot")).plant
+    assert split_of(plant, np.array([1, 1])).bottom_bytes.tolist() == [expected.bottom_bytes[0], 5.0]
+    data["gateways"][0]["devices"][0]["cycles"]["device"] = [0]
+    with pytest.raises(SnapshotError, match=r"devices\[0\]\.cycles\.device: must have 2 values, got 1\. Give one for"):
+        fedfloor.plan(data)
 
 
 @pytest.mark.parametrize("path", ["tradeoff_v", "radio", "radio.noise_w_per_hz", "layers", "gateways"])

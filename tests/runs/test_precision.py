@@ -11,7 +11,8 @@ import pytest
 
 import fedfloor
 from fedfloor.arrays import Vector
-from fedfloor.errors import FailedRunError, RunLogError
+from fedfloor.costs.plant import traffic_of
+from fedfloor.errors import DataError, FailedRunError, RunLogError, ScenarioError
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.training.network.stored import packed, unpacked
 from tests.conftest import Table, known
@@ -49,6 +50,43 @@ def weights_of(run: Path) -> Vector:
 
 def errors_of(run: Path) -> Vector:
     return known(load_checkpoint(run)).state.memory["upload_error"].astype(np.float32)
+
+
+def own_pictures() -> Any:
+    """Samples of 4 devices and a test set, as uint8."""
+    rng = np.random.default_rng(0)
+    pairs = [(rng.integers(0, 256, (20, 1, 28, 28), np.uint8), rng.integers(0, 10, 20)) for _ in range(4)]
+    return pairs, pairs[0]
+
+
+def own_floats() -> Any:
+    pairs, _ = own_pictures()
+    floats = [(samples.astype(np.float32), labels) for samples, labels in pairs]
+    return floats, floats[0]
+
+
+def test_costs_and_training_agree_about_samples_of_your_own(train: Train) -> None:
+    pictures, floats = (f'data.name="tests.runs.test_precision:own_{kind}"' for kind in ("pictures", "floats"))
+    rounded, told = {"boundary": 8}, "data.pictures=true"
+    link = 'floors.0.link={"rate_up_mbps" = 1.0}'
+    for more, precision in (((link,), {}), ((), rounded)):
+        with pytest.raises(
+            DataError, match=r"data\.pictures: is false, but samples are uint8\. Set data\.pictures = t"
+        ):
+            train(None, 1, precision, pictures, *more)
+    with pytest.raises(DataError, match=r"data\.pictures: is true, but samples are float32\. Return uint8, or leave"):
+        train(None, 1, {}, floats, told)
+    scenario = train(None, 1, rounded, pictures, told, link).scenario
+    assert (traffic_of(scenario).sample_bits, traffic_of(scenario).batch_bits) == (8, 0)
+    assert train(None, 1, {}, pictures).scenario.data.pictures is None  # nobody counts what cut 0 sends
+
+
+def test_the_kind_of_built_in_samples_is_known() -> None:
+    assert fedfloor.load("quick", ["data.pictures=true"]) == fedfloor.load("quick")
+    with pytest.raises(ScenarioError, match=r"data\.pictures: must be true, because fashion-mnist are pictures, got F"):
+        fedfloor.load("quick", ["data.pictures=false"])
+    with pytest.raises(ScenarioError, match=r"data\.pictures: must be true or false, got 8"):
+        fedfloor.load("quick", ["data.pictures=8"])
 
 
 @pytest.mark.parametrize("model", [(), ("model.name=cnn", "model.batch_norm=true")], ids=["mlp", "batch norm"])

@@ -19,10 +19,12 @@ from fedfloor.weather.draws import Weather
 Array = npt.NDArray[np.float64]
 
 
-def random_round(rng: np.random.Generator, index: int = 0) -> RoundState:
-    """A small round with up to 3 devices per floor and up to 6 layers, often tight in one resource or another."""
-    floors, channels, layers = rng.integers(1, 5), rng.integers(1, 4), rng.integers(1, 7)
-    per_floor = rng.integers(1, 4, floors)
+def random_round(
+    rng: np.random.Generator, *, most_floors: int = 4, devices: tuple[int, int] = (1, 3), least_layers: int = 1
+) -> RoundState:
+    """A small round, often tight in one resource or another; a floor has from `devices[0]` to `devices[1]` devices."""
+    floors, channels, layers = rng.integers(1, most_floors + 1), rng.integers(1, 4), rng.integers(least_layers, 7)
+    per_floor = rng.integers(devices[0], devices[1] + 1, floors)
     count = int(per_floor.sum())
     floor = np.repeat(np.arange(floors), per_floor)
     flop = rng.uniform(1e6, 9e7, layers) * (rng.random(layers) > 0.1)
@@ -43,12 +45,12 @@ def random_round(rng: np.random.Generator, index: int = 0) -> RoundState:
     if rng.random() < 0.15:
         gain[0, rng.integers(floors)] = 0.0
     return RoundState(
-        index=index,
+        index=0,
         seed=1,
         plant=PlantArrays(
             workload=Workload.from_layers(
                 flop, fixed, sample, local_iterations=5, model_bits=(bits := rng.uniform(1e7, 3e8)),
-                upload_bits=bits / 4 if index % 2 else None, download_bits=bits / 2 if index % 3 == 1 else None,
+                upload_bits=bits / int(rng.choice([1, 2, 4])), download_bits=bits / int(rng.choice([1, 2])),
                 min_cut=int(rng.integers(0, min(2, int(layers)) + 1)) if rng.random() < 0.3 else 0,
             ),
             band=Band(1e6, 2e7, 4e-21, 1.0),
@@ -295,3 +297,16 @@ def broken_constraints(state: RoundState, solution: Solution) -> list[str]:
     if abs(slowest - solution.delay) > 1e-7 * max(slowest, 1e-9):
         broken.append(f"delay {solution.delay} is {slowest}")
     return broken
+
+
+def wrong_optimum(state: RoundState, tradeoff: float, solution: Solution) -> list[str]:
+    """What of an answer does not hold or is not optimal, in words, against all assignments of all combinations."""
+    floors, channels = state.gain_up.shape
+    delays = np.array([[least_delay(state, m, j) for j in range(channels)] for m in range(floors)])
+    served, objective = best_objective(delays, state.queue, tradeoff)
+    wrong, ours = broken_constraints(state, solution), int(solution.decision.selected.sum())
+    if ours != served:
+        wrong.append(f"serves {ours} floors of {served}")
+    elif abs(solution.objective - objective) > 1e-6 * max(1.0, tradeoff * solution.delay):
+        wrong.append(f"objective {solution.objective} is not {objective}")
+    return wrong

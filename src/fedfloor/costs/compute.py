@@ -7,6 +7,7 @@ __all__ = [
     "floor_maximum",
     "floor_sum",
     "round_delay",
+    "split_at",
     "split_costs",
     "split_of",
     "split_of_device",
@@ -19,34 +20,30 @@ from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import PlantArrays, SplitCosts, split_costs
 
 
-def split_of(plant: PlantArrays, cut: Ints) -> SplitCosts:
-    """Work and memory of the halves of a plant's devices at their cuts (..., N), measured where they were measured.
+def split_at(plant: PlantArrays, device: Ints, cut: Ints) -> SplitCosts:
+    """Work and memory of the halves of devices at cuts, two arrays of shapes that broadcast.
 
     A measured half counts as many FLOPs as its machine would do in the cycles that were measured.
     """
     devices, measured = plant.devices, plant.measured
     if measured is None:
-        return split_costs(plant.workload, cut, devices.batch)
-    at = (np.arange(cut.shape[-1]), cut)
+        return split_costs(plant.workload, cut, devices.batch[device])
     return SplitCosts(
-        bottom_flop=devices.flops_per_cycle * measured.bottom_cycles[at],
-        top_flop=plant.gateways.flops_per_cycle[devices.floor] * measured.top_cycles[at],
-        bottom_bytes=measured.bottom_bytes[at],
-        top_bytes=measured.top_bytes[at],
+        bottom_flop=devices.flops_per_cycle[device] * measured.bottom_cycles[device, cut],
+        top_flop=plant.gateways.flops_per_cycle[devices.floor[device]] * measured.top_cycles[device, cut],
+        bottom_bytes=measured.bottom_bytes[device, cut],
+        top_bytes=measured.top_bytes[device, cut],
     )
+
+
+def split_of(plant: PlantArrays, cut: Ints) -> SplitCosts:
+    """Work and memory of the halves of all devices of a plant at their cuts (..., N)."""
+    return split_at(plant, np.arange(cut.shape[-1]), cut)
 
 
 def split_of_device(plant: PlantArrays, n: int, cuts: Ints) -> SplitCosts:
-    """Work and memory of the halves of device n at several cuts, each (C,), measured where they were measured."""
-    devices, measured = plant.devices, plant.measured
-    if measured is None:
-        return split_costs(plant.workload, cuts, np.full(cuts.size, devices.batch[n]))
-    return SplitCosts(
-        bottom_flop=devices.flops_per_cycle[n] * measured.bottom_cycles[n, cuts],
-        top_flop=plant.gateways.flops_per_cycle[devices.floor[n]] * measured.top_cycles[n, cuts],
-        bottom_bytes=measured.bottom_bytes[n, cuts],
-        top_bytes=measured.top_bytes[n, cuts],
-    )
+    """Work and memory of the halves of device n at several cuts, each (C,)."""
+    return split_at(plant, np.full(cuts.size, n), cuts)
 
 
 def training_time(bottom_flop: Floats, top_flop: Floats, device_speed: Floats, gateway_speed: Floats) -> Floats:

@@ -14,13 +14,16 @@ __all__ = [
     "fingerprint",
     "is_profile",
     "parse_profile",
+    "profile_from",
     "profile_text",
     "read_profile",
+    "switched_capacitance",
     "unnamed",
 ]
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +34,7 @@ from pydantic import Field, Strict, ValidationError, model_validator
 from fedfloor.errors import ProfileError, shown
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec, unchained
+from fedfloor.scenario.profiles import read_text
 from fedfloor.scenario.section import Int1, PositiveReal, Section, finding
 
 FORMAT = "fedfloor hardware profile"
@@ -156,6 +160,15 @@ class HardwareProfile(Section):
         return self
 
     @model_validator(mode="after")
+    def _power_and_capacitance_agree(self) -> Self:
+        if self.power is not None:
+            expected, given = switched_capacitance(self.power.watts, self.frequency_hz), self.power.switched_capacitance
+            if not math.isclose(given, expected, rel_tol=1e-6):
+                problem = f"must be watts / frequency_hz^3 = {expected:g}, got {given:g}"
+                raise finding(f"{problem}. {_AGAIN}", below="power.switched_capacitance")
+        return self
+
+    @model_validator(mode="after")
     def _layers_are_those_that_were_measured(self) -> Self:
         gap = unchained(self.specs)
         if gap is not None:
@@ -166,6 +179,14 @@ class HardwareProfile(Section):
             problem = f"is {shown(self.fingerprint)}, that of the {len(self.layers)} layers is '{expected}'"
             raise finding(f"{problem}: a layer is missing or changed. {_AGAIN}", below="fingerprint")
         return self
+
+
+def switched_capacitance(power: float, frequency: float) -> float:
+    """Switched capacitance v = P / f^3 [W/Hz^3] of a processor that draws P [W] at f [Hz].
+
+    With it the energy v c f^2 of c cycles is P times their c / f seconds.
+    """
+    return power / frequency**3
 
 
 def fingerprint(layers: Sequence[LayerSpec]) -> str:
@@ -195,22 +216,16 @@ def is_profile(path: Path) -> bool:
 
 def read_profile(path: Path) -> HardwareProfile:
     """Read a hardware profile from its file."""
-    try:
-        if path.exists() and not path.is_file():
-            raise ProfileError(f"{path}: is not a regular file. Name the JSON file of a hardware profile")
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        advice = "`fedfloor profile MODEL --costs measured --out FILE` writes one"
-        raise ProfileError(f"{path}: no such file. {advice}") from None
-    except UnicodeDecodeError:
-        raise ProfileError(f"{path}: not UTF-8. {_AGAIN}") from None
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be read: {error.strerror}. Check its name and permissions") from None
+    return profile_from(read_text(path), str(path))
+
+
+def profile_from(text: str, label: str) -> HardwareProfile:
+    """The hardware profile that a file with this text contains; `label` names it in messages."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ProfileError(f"{path}: not valid JSON: {error!s:.300}. {_AGAIN}") from None
-    return parse_profile(raw, str(path))
+        raise ProfileError(f"{label}: not valid JSON: {error!s:.300}. {_AGAIN}") from None
+    return parse_profile(raw, label)
 
 
 def parse_profile(raw: object, label: str) -> HardwareProfile:
@@ -225,6 +240,4 @@ def parse_profile(raw: object, label: str) -> HardwareProfile:
     try:
         return HardwareProfile.model_validate(raw)
     except ValidationError as error:
-        text = one_line(error, label).replace("; `fedfloor schema` describes every key", "")
-        text = text.replace(". `fedfloor schema` describes every key", "")
-        raise ProfileError(text if _AGAIN in text else f"{text} {_AGAIN}") from None
+        raise ProfileError(one_line(error, label, remedy=_AGAIN)) from None

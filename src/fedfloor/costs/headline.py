@@ -3,14 +3,16 @@
 __all__ = ["CostSource", "DeviceNeed", "Headline", "Obstacle", "headline"]
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs, split_of
 from fedfloor.costs.hardware import fingerprint
-from fedfloor.costs.measured import fitting_profile, is_measured
+from fedfloor.costs.measured import fitting_profiles, is_measured
 from fedfloor.costs.plant import PlantArrays, arrays_of, column
 from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.layers import parameter_count
@@ -45,6 +47,8 @@ class CostSource:
     model: str = ""  #: that was measured
     layers: int = 0  #: of the scenario's network that were measured; the others follow from the speed of their kind
     memory: bool = False  #: whether memory was measured too, as it is for the same network
+    measured_batches: tuple[int, int] | None = None  #: smallest and largest batch that was measured
+    other_batches: tuple[int, ...] = ()  #: of devices that use it, outside of the measured ones, ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,11 @@ def _cost_sources(scenario: Scenario) -> tuple[CostSource, ...]:
     devices = Counter(device.profile for device in scenario.devices)
     gateways = Counter(floor.gateway.profile for floor in scenario.floors)
     sources = []
+    profiles = fitting_profiles(scenario)
     for path in dict.fromkeys([*devices, *gateways]):
         if path is None:
             continue
-        profile = fitting_profile(path, scenario.layers)
+        profile = profiles[path]
         sources.append(
             CostSource(
                 str(path),
@@ -108,6 +113,8 @@ def _cost_sources(scenario: Scenario) -> tuple[CostSource, ...]:
                 profile.model,
                 int(is_measured(profile, scenario.layers).sum()),
                 profile.fingerprint == fingerprint(scenario.layers),
+                (profile.batches[0], profile.batches[-1]),
+                _other_batches(scenario, path, profile.batches),
             )
         )
     if devices[None] or gateways[None]:
@@ -115,23 +122,37 @@ def _cost_sources(scenario: Scenario) -> tuple[CostSource, ...]:
     return tuple(sources)
 
 
+def _other_batches(scenario: Scenario, path: Path, measured: Sequence[int]) -> tuple[int, ...]:
+    """Batches outside of the measured ones, of devices that use a profile or whose gateway does, ascending."""
+    batches = {
+        device.batch(scenario.training.batch_fraction)
+        for floor in scenario.floors
+        for device in floor.devices
+        if path in (device.profile, floor.gateway.profile)
+    }
+    return tuple(sorted(batch for batch in batches if not measured[0] <= batch <= measured[-1]))
+
+
 def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     """Floors that cannot take part even with full energy, the best channel and unlimited time.
 
-    Deeper cuts spare the gateway memory and work, so each device takes the deepest cut it can afford. For its link, it
-    takes the affordable cut that costs the gateway the least.
+    Memory, work and the link's energy each count at the affordable cut that costs the gateway the least of it.
     """
     affordable = _affordable(scenario, plant)
-    deepest = np.where(affordable.any(axis=1), affordable.shape[1] - 1 - affordable[:, ::-1].argmax(axis=1), -1)
+    able = affordable.any(axis=1)
     floor, floors, gateways = plant.devices.floor, plant.gateways.count, plant.gateways
-    split = split_of(plant, np.maximum(deepest, 0))
-    stuck = np.flatnonzero(deepest < 0)
+    held, work = np.full(floor.size, np.inf), np.full(floor.size, np.inf)
+    for cut in range(plant.workload.min_cut, plant.workload.layers + 1):  # cut by cut, because devices can be many
+        split = split_of(plant, np.full(floor.size, cut))
+        np.minimum(held, split.top_bytes, out=held, where=affordable[:, cut])
+        np.minimum(work, split.top_flop, out=work, where=affordable[:, cut])
+    stuck = np.flatnonzero(~able)
     first_stuck = np.searchsorted(floor[stuck], np.arange(floors + 1))  # of each floor, among those that are stuck
-    top_bytes = floor_sum(split.top_bytes, floor, floors)
-    energy = _least_energy_at_min_frequency(plant, split.top_flop)
+    top_bytes = floor_sum(np.where(able, held, 0.0), floor, floors)
+    energy = _least_energy_at_min_frequency(plant, np.where(able, work, 0.0))
     if plant.link_costs is not None:
         least = np.min(plant.link_costs.gateway_energy, axis=1, where=affordable, initial=np.inf)
-        energy = energy + floor_sum(np.where(deepest < 0, 0.0, least), floor, floors)
+        energy = energy + floor_sum(np.where(able, least, 0.0), floor, floors)
     lacks_memory = exceeds(top_bytes, gateways.memory_bytes)
     lacks_energy = exceeds(energy, _max_gateway_energy(scenario))
     obstacles = []
@@ -141,7 +162,7 @@ def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
             reason = f"device {name_of_device} can afford no cut >= {plant.workload.min_cut}"
         elif lacks_memory[m]:
             need, has = top_bytes[m] / 1e9, gateways.memory_bytes[m] / 1e9
-            reason = f"the gateway needs {need:.3g} GB at the deepest cuts its devices afford, it has {has:.3g} GB"
+            reason = f"the gateway needs at least {need:.3g} GB for cuts that its devices afford, it has {has:.3g} GB"
         elif lacks_energy[m]:
             links = "" if plant.link_costs is None else " and to exchange data with its devices"
             reason = f"the gateway needs {energy[m]:.3g} J to run at its least frequency{links}"

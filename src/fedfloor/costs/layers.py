@@ -3,7 +3,16 @@
 What depends on the kind of a layer is in its row of `scenario.layers.KINDS`; this module assembles the arrays.
 """
 
-__all__ = ["COST_MODELS", "LayerCosts", "boundary_bytes", "exact_costs", "layer_costs", "model_bits", "paper_costs"]
+__all__ = [
+    "COST_MODELS",
+    "LayerCosts",
+    "boundary_values",
+    "exact_costs",
+    "layer_costs",
+    "model_bits",
+    "paper_costs",
+    "passes_error",
+]
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +20,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fedfloor.arrays import Floats
+from fedfloor.arrays import Bools, Floats
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec, parameter_count
 
 
@@ -56,9 +65,15 @@ def model_bits(layers: Sequence[LayerSpec]) -> float:
     return float(8 * BYTES_PER_NUMBER * parameter_count(layers))
 
 
-def boundary_bytes(layers: Sequence[LayerSpec]) -> Floats:
-    """Bytes per sample that the device sends up at every cut, (L+1,): the sample itself at cut 0, nothing at cut L."""
-    return BYTES_PER_NUMBER * _array([layers[0].input_size, *(layer.output_size for layer in layers[:-1]), 0])
+def boundary_values(layers: Sequence[LayerSpec]) -> Floats:
+    """Numbers per sample that the device sends up at every cut, (L+1,): the sample at cut 0, nothing at cut L."""
+    return _array([layers[0].input_size, *(layer.output_size for layer in layers[:-1]), 0])
+
+
+def passes_error(layers: Sequence[LayerSpec]) -> Bools:
+    """Whether each layer passes an error down, (L,): those above the first trained one do."""
+    trained = np.array([layer.row.product_flop(layer) > 0 for layer in layers])
+    return np.concatenate([[False], np.logical_or.accumulate(trained)[:-1]])
 
 
 def paper_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
@@ -85,8 +100,7 @@ def exact_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
     Error and gradient each cost the forward products; the first trained layer passes no error down.
     """
     product = _array(layer.row.product_flop(layer) for layer in layers)
-    error = product.copy()
-    error[: np.flatnonzero(product)[0] + 1 if product.any() else 0] = 0.0
+    error = np.where(passes_error(layers), product, 0.0)
     other_forward = _array(
         layer.row.other_forward_flop(layer) + layer.output_size * sum(entry.forward_flop for entry in layer.attachments)
         for layer in layers

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, read_only
+from fedfloor.costs.precision import COUNTER_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
     """Sizes of what a device and its gateway exchange; arrays have an entry for every cut l = 0..L."""
 
-    values: Floats  #: (L+1,) [1] z_l, numbers per sample that cross the cut; z_0 is the sample itself
-    parameters_below: Floats  #: (L+1,) [1] p_l, weights of the first l layers
+    values: Floats  #: (L+1,) [1] z_l, numbers per sample that cross the cut; z_0 is the sample itself, z_L is 0
+    parameters_below: Floats  #: (L+1,) [1] p_l, numbers in the tensors of the first l layers
     iterations: int  #: K
     batches: int  #: batches per round: 1, or K if every iteration draws a new one
     value_bits: int = 32  #: [bit] s, of every number that crosses a cut >= 1
@@ -29,28 +30,34 @@ class Traffic:
     label_bits: int = 8  #: [bit] of every label
     weight_bits_up: int = 32  #: [bit] of every weight that the device returns
     weight_bits_down: int = 32  #: [bit] of every weight that it receives
+    counters_below: Floats | None = None  #: (L+1,) [1] whole numbers of the first l layers beside; None: there are none
 
     def __post_init__(self) -> None:
         read_only(self)
 
     def up_bits(self, batch: Floats) -> Floats:
         """Bits from devices with batches (N,) to their gateway in a round, for every cut, (N, L+1)."""
-        boundary = self._boundary(batch) + self.parameters_below * self.weight_bits_up
-        samples = self.batches * (batch * self.values[0] * self.sample_bits + self.batch_bits)
-        boundary[:, 0] = samples if self.values[0] > 0.0 else 0.0
-        labels = self.batches * batch * self.label_bits
-        return boundary + np.where(self.values > 0.0, labels[:, None], 0.0)  # who computes the loss needs the labels
+        bits = self._boundary(batch) + self._weights(self.weight_bits_up)
+        bits[:, 0] = self.batches * (batch * self.values[0] * self.sample_bits + self.batch_bits)
+        bits[:, :-1] += (self.batches * batch * self.label_bits)[:, None]  # who computes the loss needs the labels
+        return bits
 
     def down_bits(self, batch: Floats) -> Floats:
         """Bits from the gateway to devices with batches (N,) in a round, for every cut, (N, L+1)."""
-        boundary = self._boundary(batch) + self.parameters_below * self.weight_bits_down
-        boundary[:, 0] = 0.0  # nothing is trained on the device
-        return boundary
+        bits = self._boundary(batch) + self._weights(self.weight_bits_down)
+        bits[:, 0] = 0.0  # nothing is trained on the device
+        return bits
 
     def _boundary(self, batch: Floats) -> Floats:
         """Bits of the tensors that cross each cut in one direction, all iterations, (N, L+1)."""
-        numbers = batch[:, None] * self.values
-        return self.iterations * (numbers * self.value_bits + np.where(self.values > 0.0, self.tensor_bits, 0))
+        bits = self.iterations * (batch[:, None] * self.values * self.value_bits + self.tensor_bits)
+        bits[:, -1] = 0.0  # the device trains all layers
+        return bits
+
+    def _weights(self, weight_bits: int) -> Floats:
+        """Bits of the first l layers in one direction, (L+1,); counters are sent as they are."""
+        bits = self.parameters_below * weight_bits
+        return bits if self.counters_below is None else bits + self.counters_below * COUNTER_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 __all__ = [
     "HalfCosts",
     "fitted_rates",
-    "fitting_profile",
+    "fitting_profiles",
     "half_bytes",
     "half_cycles",
     "interpolated",
@@ -11,7 +11,6 @@ __all__ = [
     "layer_seconds",
     "refuse_misfit",
     "step_seconds",
-    "switched_capacitance",
 ]
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats
-from fedfloor.costs.hardware import HardwareProfile, Rate, fingerprint, read_profile, unnamed
-from fedfloor.costs.layers import exact_costs, layer_costs
+from fedfloor.costs.hardware import HardwareProfile, Rate, fingerprint, profile_from, unnamed
+from fedfloor.costs.layers import exact_costs, layer_costs, passes_error
 from fedfloor.errors import ProfileError, shown
 from fedfloor.scenario.layers import LayerSpec
+from fedfloor.scenario.resolved import Scenario
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,14 +69,22 @@ def half_bytes(profile: HardwareProfile, layers: Sequence[LayerSpec], batch: Flo
 
 
 def layer_seconds(profile: HardwareProfile, layers: Sequence[LayerSpec], batch: Floats) -> Floats:
-    """Seconds of every layer, forward and backward, (N, L); layers that were not measured follow from their FLOPs."""
-    measured = dict(zip(_keys(profile.specs), profile.layers, strict=True))
-    flop = exact_costs(layers).flop
+    """Seconds of every layer, forward and backward, (N, L); layers that were not measured follow from their FLOPs.
+
+    Layers of the measured network have their own times. A layer of another network has the mean of its equals.
+    """
+    measured = np.array(
+        [[timing.forward_s + timing.backward_s for timing in entry.timings] for entry in profile.layers]
+    ).T  # (B, L) of the measured network
+    if fingerprint(layers) == profile.fingerprint:
+        return interpolated(batch, profile.batches, measured)
+    flop, keys = exact_costs(layers).flop, _keys(profile.specs)
     columns = []
     for index, key in enumerate(_keys(layers)):
-        if key in measured:
-            seconds = np.array([timing.forward_s + timing.backward_s for timing in measured[key].timings])
-            columns.append(interpolated(batch, profile.batches, seconds[:, None])[:, 0])
+        equals = [other for other, measured_key in enumerate(keys) if measured_key == key]
+        if equals:
+            seconds = measured[:, equals].mean(axis=1, keepdims=True)
+            columns.append(interpolated(batch, profile.batches, seconds)[:, 0])
         else:
             columns.append(flop[index] * batch / profile.rates[layers[index].kind].flop_per_s)
     return np.stack(columns, axis=1)
@@ -96,11 +104,12 @@ def is_measured(profile: HardwareProfile, layers: Sequence[LayerSpec]) -> Bools:
     return np.array([key in measured for key in _keys(layers)])
 
 
-def fitting_profile(path: Path, layers: Sequence[LayerSpec]) -> HardwareProfile:
-    """Read a profile that has the layers, or at least a rate for the kind of every other one."""
-    profile = read_profile(path)
-    refuse_misfit(profile, layers, str(path))
-    return profile
+def fitting_profiles(scenario: Scenario) -> dict[Path, HardwareProfile]:
+    """The profiles that a scenario names, all of which fit its layers."""
+    profiles = {path: profile_from(text, str(path)) for path, text in scenario.profiles.items()}
+    for path, profile in profiles.items():
+        refuse_misfit(profile, scenario.layers, str(path))
+    return profiles
 
 
 def refuse_misfit(profile: HardwareProfile, layers: Sequence[LayerSpec], label: str) -> None:
@@ -115,15 +124,19 @@ def refuse_misfit(profile: HardwareProfile, layers: Sequence[LayerSpec], label: 
 def interpolated(batch: Floats, measured: Sequence[int], values: Floats) -> Floats:
     """Values at batches (N,), given those at the measured batches (B, C) -> (N, C).
 
-    Linear between two measured batches, and on the line through the nearest two outside of them, but never negative.
-    With a single measured batch the values are proportional to the batch.
+    Linear between two measured batches, and on the line through the nearest two outside of them. But a larger batch
+    than all measured ones never costs less than the largest of these, and a smaller one never less than in proportion
+    to the smallest. With a single measured batch the values are proportional to the batch.
     """
     at = np.asarray(measured, float)
     if at.size == 1:
         return np.asarray(batch[:, None] / at * values, dtype=float)
     left = np.clip(np.searchsorted(at, batch, side="right") - 1, 0, at.size - 2)
     slope = np.diff(values, axis=0) / np.diff(at)[:, None]  # (B-1, C)
-    return np.asarray(np.maximum(values[left] + (batch - at[left])[:, None] * slope[left], 0.0), dtype=float)
+    line = values[left] + (batch - at[left])[:, None] * slope[left]
+    above, below = (batch > at[-1])[:, None], (batch < at[0])[:, None]
+    line = np.where(above, np.maximum(line, values[-1]), line)
+    return np.asarray(np.where(below, np.maximum(line, batch[:, None] / at[0] * values[0]), line), dtype=float)
 
 
 def fitted_rates(layers: Sequence[LayerSpec], batches: Sequence[int], seconds: Floats) -> Mapping[str, Rate]:
@@ -144,14 +157,6 @@ def fitted_rates(layers: Sequence[LayerSpec], batches: Sequence[int], seconds: F
     return rates
 
 
-def switched_capacitance(power: float, frequency: float) -> float:
-    """Switched capacitance v = P / f^3 [W/Hz^3] of a processor that draws P [W] at f [Hz].
-
-    With it the energy v c f^2 of c cycles is P times their c / f seconds.
-    """
-    return power / frequency**3
-
-
 def _keys(layers: Sequence[LayerSpec]) -> list[tuple[LayerSpec, bool]]:
-    """What a layer's time depends on: its shapes, and whether it is the first, which passes no error down."""
-    return [(unnamed(layer), index == 0) for index, layer in enumerate(layers)]
+    """What a layer's time depends on: its shapes, and whether it passes an error down."""
+    return [(unnamed(layer), bool(passes)) for layer, passes in zip(layers, passes_error(layers), strict=True)]

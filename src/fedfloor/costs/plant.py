@@ -10,6 +10,7 @@ __all__ = [
     "Workload",
     "arrays_of",
     "column",
+    "counted_costs",
     "network_workload",
     "split_costs",
     "traffic_of",
@@ -23,10 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, read_only
-from fedfloor.costs.layers import LayerCosts, boundary_bytes, layer_costs, model_bits
+from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
-from fedfloor.costs.measured import fitting_profile, half_bytes, half_cycles
-from fedfloor.costs.precision import PICTURE_BITS, download_bits, holds_pictures, scale_bits, upload_bits
+from fedfloor.costs.measured import fitting_profiles, half_bytes, half_cycles
+from fedfloor.costs.precision import PICTURE_BITS, download_bits, scale_bits, upload_bits
 from fedfloor.scenario.file import Precision
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
 from fedfloor.scenario.resolved import Device, DeviceLink, Scenario
@@ -165,9 +166,6 @@ class MeasuredCosts:
     bottom_bytes: Floats  #: [byte] on the device
     top_bytes: Floats  #: [byte] on its gateway
 
-    def __post_init__(self) -> None:
-        read_only(self)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlantArrays:
@@ -184,6 +182,8 @@ class PlantArrays:
         traffic, links = self.workload.traffic, self.devices.links
         costs = None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
         object.__setattr__(self, "link_costs", costs)
+        if self.measured is not None:
+            read_only(self.measured)
 
 
 def network_workload(
@@ -200,7 +200,7 @@ def network_workload(
         costs.flop,
         costs.fixed_bytes,
         costs.sample_bytes,
-        boundary_bytes(layers),
+        BYTES_PER_NUMBER * boundary_values(layers),
         local_iterations=local_iterations,
         model_bits=model_bits(layers),
         upload_bits=upload_bits(layers, precision.upload),
@@ -225,10 +225,12 @@ def workload_of(scenario: Scenario) -> Workload:
 def traffic_of(scenario: Scenario) -> Traffic:
     """What a device and its gateway exchange in a round of this scenario."""
     training, precision = scenario.training, scenario.precision
-    pictures = holds_pictures(scenario.data.name)
+    layers, pictures = scenario.layers, scenario.data.holds_pictures
+    counters = np.array([layer.counters for layer in layers], dtype=float)
     return Traffic(
-        values=boundary_bytes(scenario.layers) / BYTES_PER_NUMBER,
-        parameters_below=_below(np.array([layer.parameters for layer in scenario.layers], dtype=float)),
+        values=boundary_values(layers),
+        parameters_below=_below(np.array([sum(layer.tensors) for layer in layers], dtype=float)),
+        counters_below=_below(counters) if counters.any() else None,
         iterations=training.local_iterations,
         batches=training.local_iterations if training.redraw_batch else 1,
         value_bits=precision.boundary,
@@ -285,20 +287,29 @@ def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
     of_gateways = _rows_of([floor.gateway.profile for floor in scenario.floors for _ in floor.devices])
     if not of_devices and not of_gateways:
         return None
-    profiles = {path: fitting_profile(path, scenario.layers) for path in {**of_devices, **of_gateways}}
-    counted = split_costs(workload, np.arange(workload.layers + 1), devices.batch[:, None])  # (N, L+1) each
-    bottom_cycles = counted.bottom_flop / devices.flops_per_cycle[:, None]
-    top_cycles = counted.top_flop / plant.gateways.flops_per_cycle[devices.floor][:, None]
-    bottom_bytes, top_bytes = counted.bottom_bytes, counted.top_bytes
+    profiles = fitting_profiles(scenario)
+    costs = counted_costs(plant)
     for path, rows in of_devices.items():
         batch, profile = devices.batch[rows], profiles[path]
-        bottom_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).bottom
-        bottom_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
+        costs.bottom_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).bottom
+        costs.bottom_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
     for path, rows in of_gateways.items():
         batch, profile = devices.batch[rows], profiles[path]
-        top_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).top
-        top_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
-    return MeasuredCosts(bottom_cycles, top_cycles, bottom_bytes, top_bytes)
+        costs.top_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).top
+        costs.top_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
+    return costs
+
+
+def counted_costs(plant: PlantArrays) -> MeasuredCosts:
+    """What follows from the workload, in the form of measured costs; rows can be replaced by what was measured."""
+    devices, workload = plant.devices, plant.workload
+    counted = split_costs(workload, np.arange(workload.layers + 1), devices.batch[:, None])  # (N, L+1) each
+    return MeasuredCosts(
+        bottom_cycles=counted.bottom_flop / devices.flops_per_cycle[:, None],
+        top_cycles=counted.top_flop / plant.gateways.flops_per_cycle[devices.floor][:, None],
+        bottom_bytes=counted.bottom_bytes,
+        top_bytes=counted.top_bytes,
+    )
 
 
 def _rows_of(paths: Sequence[Path | None]) -> dict[Path, Ints]:

@@ -5,9 +5,9 @@ A tensor that is sent with fewer than 32 bits per number carries one float32, th
 """
 
 __all__ = [
+    "COUNTER_BITS",
     "PICTURE_BITS",
     "download_bits",
-    "holds_pictures",
     "scale_bits",
     "upload_bits",
 ]
@@ -15,10 +15,10 @@ __all__ = [
 from collections.abc import Sequence
 
 from fedfloor.costs.layers import model_bits
-from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
 
-_FULL = 8 * BYTES_PER_NUMBER  #: [bit] a number as it is computed with; a scale and a counter are sent like that
+_FULL = 8 * BYTES_PER_NUMBER  #: [bit] a number as it is computed with; a scale is sent like that
+COUNTER_BITS = _FULL  #: of a whole number that batch norm counts
 PICTURE_BITS = 8  #: of a value of a picture
 
 
@@ -44,14 +44,9 @@ def scale_bits(bits: int) -> int:
     return 0 if bits == _FULL else _FULL
 
 
-def holds_pictures(data: str) -> bool:
-    """Whether the samples of a data set are pictures, which cut 0 sends as they are, with 8 bits per value."""
-    return data in DATASETS
-
-
 def _tensor_bits(layers: Sequence[LayerSpec], bits: int, *, scale: int) -> float:
     """Bits of all tensors, with a scale each, and of all counters."""
     return float(
         sum(bits * size + scale for layer in layers for size in layer.tensors)
-        + _FULL * sum(layer.counters for layer in layers)
+        + COUNTER_BITS * sum(layer.counters for layer in layers)
     )

@@ -10,7 +10,6 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
 
 from fedfloor.costs.compute import split_of_device
 from fedfloor.costs.plant import arrays_of
-from fedfloor.costs.precision import holds_pictures
 from fedfloor.errors import DeploymentError
 from fedfloor.scenario.file import Label, Name
 from fedfloor.scenario.findings import one_line
@@ -94,7 +93,7 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
                     batch=device.batch(training.batch_fraction),
                     min_cut=training.min_cut,
                     boundary=scenario.precision.boundary,
-                    pictures=holds_pictures(scenario.data.name),
+                    pictures=scenario.data.holds_pictures,
                     frequency_hz=device.frequency,
                     bottom_s=tuple((split.bottom_flop / device.flops_per_cycle / device.frequency).tolist()),
                     top_cycles=tuple((split.top_flop / floor.gateway.flops_per_cycle).tolist()),

@@ -19,6 +19,7 @@ from fedfloor.files import only_writer
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 from fedfloor.rounds.listeners.log import log_digest
+from fedfloor.runs.copies import copies_of, folder_toml, refuse_changed_copies
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.folder import (
     BOUNDS,
@@ -35,7 +36,6 @@ from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
 from fedfloor.runs.options import CompareOptions, RunOptions
 from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, resolve, with_folders
 from fedfloor.runs.tradeoff import is_quick, measure_tradeoff, shortened
-from fedfloor.scenario import resolved_toml
 from fedfloor.scheduling.traits import tradeoff_of
 from fedfloor.training.data.sources import dataset_files
 from fedfloor.workers.crew import Crew, LostError, Processes
@@ -132,7 +132,8 @@ def _check_folder(run: PlannedRun) -> None:
     if not holds_training(folder):
         refuse_filled(folder)
     else:
-        refuse_changes(folder, resolved_toml(run.file), held=False)
+        refuse_changes(folder, folder_toml(run.file, run.scenario), held=False)
+        refuse_changed_copies(folder, copies_of(run.scenario))
         refuse_fewer(folder, checkpoint_round(folder), run.scenario.rounds)
 
 

@@ -17,6 +17,7 @@ from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import FinishedRound, Listener, run_rounds
 from fedfloor.rounds.plants.contract import Plant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.runs.copies import copies_of, refuse_changed_copies
 from fedfloor.runs.folder import (
     SCENARIO,
     RunFolder,
@@ -63,6 +64,7 @@ def earlier_rounds(planned: PlannedRun, scenario_toml: str, *, data: str = "") -
     if folder is None or not (folder / SCENARIO).exists():
         return None
     refuse_changes(folder, scenario_toml)
+    refuse_changed_copies(folder, copies_of(planned.scenario))
     checkpoint = checkpoint_of(folder)
     if checkpoint is None:
         return None

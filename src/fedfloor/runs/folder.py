@@ -35,6 +35,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -45,7 +46,9 @@ from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, re
 from fedfloor.rounds.listeners.mlflow import RUN_ID
 from fedfloor.rounds.listeners.tensorboard import EVENTS
 from fedfloor.rounds.record import RoundRecord, misplaced, problem_of
+from fedfloor.runs.copies import remove_copies, write_copies
 from fedfloor.scenario import Scenario, build, read
+from fedfloor.scenario.profiles import PROFILES
 
 SCENARIO = "scenario.toml"
 HOLDING = "holding.json"  #: who holds what
@@ -65,8 +68,9 @@ def claimed(path: Path, *, checkpoints: bool = False, resume: bool = False) -> "
             _refuse_incomplete(path)
         if not (resume and holds_training(path)):
             refuse_filled(path)
-        for part in [*path.glob(".*.part"), *(path / CHECKPOINT).glob(".*.part")]:  # of a process that was killed
-            part.unlink()
+        for own in ("", CHECKPOINT, PROFILES):
+            for part in (path / own).glob(".*.part"):  # of a process that was killed
+                part.unlink()
         folder = RunFolder(path, checkpoints, fresh=not resume)
         try:
             yield folder
@@ -90,8 +94,11 @@ class RunFolder:
         assert self._log is not None
         return self._log
 
-    def begin(self, scenario_toml: str, rounds: int = 0) -> None:
-        """Write the scenario and open the log, to continue after `rounds` rounds; what was logged later is dropped."""
+    def begin(self, scenario_toml: str, rounds: int = 0, *, copies: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        """Write the scenario and open the log, to continue after `rounds` rounds; what was logged later is dropped.
+
+        `copies` are the hardware profiles that the scenario names, by their names in the folder.
+        """
         self.run = fingerprint_of(scenario_toml)
         try:
             if self.checkpoints:
@@ -99,6 +106,7 @@ class RunFolder:
             cut_log(self.path, rounds)
             (self.path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
             self._log = RoundLog.open(self.path, append=rounds > 0)
+            write_copies(self.path, copies)
             write_whole(self.path / SCENARIO, scenario_toml.encode())
         except OSError as error:
             raise _unwritable(self.path, error) from None
@@ -113,6 +121,7 @@ class RunFolder:
                     (self.path / name).unlink(missing_ok=True)
                 if (self.path / CHECKPOINT).is_dir():
                     (self.path / CHECKPOINT).rmdir()
+                remove_copies(self.path)
 
 
 def holds_training(path: Path) -> bool:
@@ -130,7 +139,7 @@ def _refuse_incomplete(path: Path) -> None:
 
 def refuse_links(path: Path) -> None:
     """Refuse a run folder in which a link stands for a file: writing it would change a file somewhere else."""
-    for name in (CHECKPOINT, SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS, EVENTS, RUN_ID):
+    for name in (CHECKPOINT, PROFILES, SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS, EVENTS, RUN_ID):
         if (path / name).is_symlink():
             problem = "is a symbolic link, and a run writes only files of its own"
             raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder with --out")
@@ -149,7 +158,7 @@ def _never_began(path: Path) -> bool:
     """Whether a folder holds only what a run leaves that ended in its first round, on a full disk for example."""
     names = {entry.name for entry in path.iterdir() if not (entry.name.startswith(".") and entry.suffix == ".part")}
     ours = names <= {CHECKPOINT, ROUNDS} or (
-        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, CHECKPOINT}
+        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, CHECKPOINT, PROFILES}
     )
     return ours and not _has_round(path) and not any((path / CHECKPOINT).glob("[!.]*"))
 
@@ -163,7 +172,8 @@ def fingerprint_of(scenario_toml: str) -> str:
 def own_files(folder: Path) -> list[Path]:
     """The files that a run needs to resume."""
     names = (SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS)
-    return [*(folder / CHECKPOINT).glob("*"), *(folder / name for name in names)]
+    below = [part for own in (CHECKPOINT, PROFILES) for part in (folder / own).glob("*")]
+    return [*below, *(folder / name for name in names)]
 
 
 def write_json(path: Path, value: object) -> None:
@@ -248,7 +258,9 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
         changes = ", ".join(f"{key} ({_quoted(old, key)} -> {_quoted(new, key)})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         problem = f"{folder}: cannot resume with a changed scenario: {changes}{more}"
-        raise RunLogError(f"{problem}. Start a new run in another folder")
+        measured = all(key.endswith(".profile") for key in changed)  # names contain the digest of the content
+        advice = "Restore the hardware profile, or start" if measured else "Start"
+        raise RunLogError(f"{problem}. {advice} a new run in another folder")
 
 
 def _quoted(table: Mapping[str, object], key: str) -> str:

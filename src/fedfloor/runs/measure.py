@@ -27,18 +27,20 @@ from fedfloor.costs.hardware import (
     fingerprint,
     is_profile,
     profile_text,
+    switched_capacitance,
 )
 from fedfloor.costs.layers import exact_costs
-from fedfloor.costs.measured import fitted_rates, switched_capacitance
+from fedfloor.costs.measured import fitted_rates
 from fedfloor.errors import ModelError, ProfileError, RunLogError
 from fedfloor.files import refused_write, write_whole
 from fedfloor.runs.machine import PowerReading, processor_name, read_frequency, start_power_reading
-from fedfloor.runs.planned import ScenarioSource, load
+from fedfloor.runs.planned import ScenarioSource, resolve
 from fedfloor.runs.profile import inferred_layers, named_model
 from fedfloor.runs.target import refuse_target
 from fedfloor.runs.trust import refuse_code
-from fedfloor.scenario import LayerSpec
+from fedfloor.scenario import LayerSpec, build
 from fedfloor.scenario.model import Costs, Model
+from fedfloor.scenario.profiles import with_profiles
 
 if TYPE_CHECKING:
     from fedfloor.training.measuring import Measurement
@@ -67,7 +69,8 @@ def scenario_target(
     source: ScenarioSource, batches: Sequence[int], overrides: Sequence[str] = (), *, own: bool = False
 ) -> Target:
     """The network that a scenario's costs describe, with these batches or some of those that its devices use."""
-    scenario = load(source, overrides, own=own)
+    file = with_profiles(resolve(source, overrides, own=own), lambda _: None)  # which need not have been measured yet
+    scenario = build(file, str(source))
     refuse_code(scenario, "model", file=source, own=own, overrides=overrides)
     model = scenario.model
     if scenario.costs.width is not None:

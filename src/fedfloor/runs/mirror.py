@@ -12,6 +12,7 @@ from fedfloor.files import failed_write, make_private, read_if_there, write_whol
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE, is_weights, named_weights, remove_old_weights
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, kept_times
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO
+from fedfloor.scenario.profiles import PROFILES, is_copy
 
 #: what a run resumes from; written after everything that it names
 _STATE = f"{CHECKPOINT}/{STATE}"
@@ -34,7 +35,8 @@ class Mirror:
 
         The state of a checkpoint comes after the weights that it names, the bounds after everything else.
         """
-        changes = [*self._whole(SCENARIO), *self._whole(HOLDING)]
+        copies = [f"{PROFILES}/{path.name}" for path in sorted((self.folder / PROFILES).glob("[!.]*"))]
+        changes = [change for name in (*copies, SCENARIO, HOLDING) for change in self._whole(name)]
         for name in _LOGS:
             with (self.folder / name).open("rb") as file:
                 begin = file.seek(self._logged.get(name, 0))
@@ -65,7 +67,7 @@ def write_changes(folder: Path, changes: Changes) -> bool:
         if any(name in _LOGS for name, _, _ in changes):
             (folder / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
         for name, offset, content in changes:
-            if name not in _NAMES and not is_weights(name.removeprefix(f"{CHECKPOINT}/")):
+            if name not in _NAMES and not is_copy(name) and not is_weights(name.removeprefix(f"{CHECKPOINT}/")):
                 problem = f"the process that trains it sent {shown(name)}, which is no file of a run"
                 raise FailedRunError(f"{folder}: {problem}. Check the machine that it runs on")
             path = folder / name
@@ -83,6 +85,7 @@ def write_changes(folder: Path, changes: Changes) -> bool:
                         file.flush()
                         os.fsync(file.fileno())
                 continue
+            make_private(path.parent)
             write_whole(path, content)
             if name == _STATE:
                 remove_old_weights(folder / CHECKPOINT, named_weights(content)[1])

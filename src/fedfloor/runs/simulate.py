@@ -14,10 +14,11 @@ from fedfloor.rounds.outcome import Seconds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.rounds.summary import RunSummary, Tally
+from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import claimed_folder, drive
 from fedfloor.runs.folder import read_records
 from fedfloor.runs.planned import PlannedRun
-from fedfloor.scenario import Scenario, resolved_toml
+from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import PolicySpec
 
 
@@ -60,7 +61,7 @@ def simulate_planned(planned: PlannedRun, *, on_round: Callable[[RoundRecord], N
 
     with claimed_folder(planned) as folder:
         if folder is not None:
-            folder.begin(resolved_toml(planned.file))
+            folder.begin(folder_toml(planned.file, scenario), copies=copies_of(scenario))
         for ended in drive(plant, planned, folder, tell=tell):
             tally.add(ended.record)
             solve_times.append(ended.timing.solve_s)

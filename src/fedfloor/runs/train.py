@@ -22,11 +22,12 @@ from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.rounds.summary import RunSummary, summarise
 from fedfloor.runs.bounds import run_bounds
+from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.folder import BOUNDS, HOLDING, RunFolder, write_json
 from fedfloor.runs.options import RunOptions
 from fedfloor.runs.planned import PlannedRun
-from fedfloor.scenario import ScenarioFile, resolved_toml
+from fedfloor.scenario import ScenarioFile
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.theory.bounds import Bound
 from fedfloor.training.data.holding import Holding, gather
@@ -102,7 +103,7 @@ def _train_on(
 ) -> TrainedRun:
     """Train on data that has been read; the planned scenario says how much of it every device holds."""
     scenario, participation = planned.scenario, planned.scenario.participation
-    scenario_toml, data = resolved_toml(_with_held(planned.file, scenario)), fingerprint(holding.samples)
+    scenario_toml, data = folder_toml(_with_held(planned.file, scenario), scenario), fingerprint(holding.samples)
     earlier = earlier_rounds(planned, scenario_toml, data=data) if options.resume else None
     checkpoint, done = (None, 0) if earlier is None else (earlier.checkpoint, earlier.checkpoint.round)
     job, samples = job_of(scenario, options.device), scaled_as(holding.samples, checkpoint)
@@ -114,7 +115,7 @@ def _train_on(
         if options.resume:
             tell(Event(resumed=done))
         if folder is not None:
-            folder.begin(scenario_toml, done)
+            folder.begin(scenario_toml, done, copies=copies_of(scenario))
             write_json(folder.path / HOLDING, holding.table())
         rounds = drive(
             plant,

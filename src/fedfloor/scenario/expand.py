@@ -28,6 +28,7 @@ from fedfloor.scenario.file import (
 )
 from fedfloor.scenario.members import Kind, members, validated
 from fedfloor.scenario.numbers import Number, Range, draw
+from fedfloor.scenario.profiles import profile_texts
 from fedfloor.scenario.resolved import Battery, Device, DeviceLink, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
 from fedfloor.units import split_suffix, to_si
@@ -105,13 +106,14 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         data=file.data,
         precision=file.precision,
         radio=Radio.model_validate(_si(file.radio)),
-        floors=tuple(_si_floors(file.floors)),
+        floors=tuple(_si_floors(file.floors, folder)),
         battery=Battery.model_validate(_si(_battery(file, file.floors, label))),
         baseline=file.baseline,
         participation=file.participation,
         deploy=file.deploy,
         policy=file.policy,
         traces=traces,
+        profiles=profile_texts(file, folder),
     )
 
 
@@ -283,11 +285,13 @@ def _check_names(what: str, names: list[str], label: str) -> None:
         earlier_names.add(name)
 
 
-def _si_floors(floors: Sequence[FloorGroup]) -> list[Floor]:
-    """Expanded floors in SI units."""
-    gateways = _si_members(Gateway, [floor.gateway for floor in floors])
-    links = {"link": [link for floor in floors for link in _si_links(floor)]}
-    devices = iter(_si_members(Device, [device for floor in floors for device in floor.devices], links))
+def _si_floors(floors: Sequence[FloorGroup], folder: Path) -> list[Floor]:
+    """Expanded floors in SI units; paths are relative to a folder."""
+    sections = [device for floor in floors for device in floor.devices]
+    links = [link for floor in floors for link in _si_links(floor)]
+    devices = iter(_si_members(Device, sections, {"link": links, "profile": _profiles(sections, folder)}))
+    controllers = [floor.gateway for floor in floors]
+    gateways = _si_members(Gateway, controllers, {"profile": _profiles(controllers, folder)})
     columns: dict[str, Sequence[Any]] = {
         "name": [floor.name for floor in floors],
         "classes_per_device": [floor.classes_per_device for floor in floors],
@@ -295,6 +299,11 @@ def _si_floors(floors: Sequence[FloorGroup]) -> list[Floor]:
         "devices": [tuple(itertools.islice(devices, len(floor.devices))) for floor in floors],
     }
     return members(Floor, validated(Floor, columns))
+
+
+def _profiles(sections: Sequence[DeviceGroup | GatewayGroup], folder: Path) -> list[Path | None]:
+    """Paths of profiles, one per section."""
+    return [None if section.profile is None else folder / section.profile for section in sections]
 
 
 def _si_links(floor: FloorGroup) -> list[DeviceLink | None]:

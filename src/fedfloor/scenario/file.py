@@ -39,7 +39,9 @@ Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=_LETT
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Positive = Annotated[Number, Range(above=0)]
 NonNegative = Annotated[Number, Range(at_least=0)]
-Rate = Annotated[Number, Range(above=0, at_most=math.inf)]
+Rate = Annotated[
+    Number, Range(above=0, at_most=math.inf, advice="Give a positive rate, or leave it out if sending takes no time")
+]
 Count = Annotated[Number, Range(at_least=1, at_most=1e9, whole=True)]
 ProfilePath = Annotated[str, Field(min_length=1)]
 
@@ -78,6 +80,27 @@ class Data(Section):
     """of `dirichlet`: small for few classes per device, large for all alike"""
     shards: Annotated[int, Strict(), Field(ge=1, le=1000)] = 2
     """of `shards`: pieces per device"""
+    pictures: Flag | None = None
+    """whether samples are uint8, which cut 0 sends as they are; not given, true for built-in data, false for yours"""
+
+    @property
+    def holds_pictures(self) -> bool:
+        """Whether samples are pictures, which cut 0 sends with 8 bits per value."""
+        return self.name in DATASETS if self.pictures is None else self.pictures
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_of_pictures_counts_as_absent(cls, data: object) -> object:
+        name = data.get("name", cls.model_fields["name"].default) if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(name, str) or data.get("pictures") is not (name in DATASETS):
+            return data
+        return {key: value for key, value in data.items() if key != "pictures"}
+
+    @model_validator(mode="after")
+    def _built_in_data_are_pictures(self) -> Self:
+        if self.pictures is False and self.name in DATASETS:
+            raise finding(f"must be true, because {self.name} are pictures, got False. Leave it out", below="pictures")
+        return self
 
     @field_validator("partition", mode="before")
     @classmethod

@@ -19,6 +19,7 @@ from fedfloor.scenario.section import finding
 #: how often at most a normal draw outside the allowed range is repeated
 _REDRAWS = 10_000
 _LARGEST = 1e30  #: unless a key says otherwise
+_SMALLEST = 1e-90  #: values that are not 0 are larger, so that nothing underflows later
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Range:
     at_least: float = -math.inf
     at_most: float = _LARGEST  #: inf: an infinite value is allowed
     whole: bool = False
+    advice: str = "Change the value"  #: for a value outside
 
     def parse(self, raw: object) -> Number:
         """Check a number as TOML gives it, and convert it."""
@@ -91,11 +93,14 @@ class Range:
         except OverflowError:
             value = math.inf
         if not math.isfinite(value) and value != self.at_most:
-            raise finding(f"must be finite, got {shown(raw)}")
+            raise finding(f"must be finite, got {shown(raw)}. {self.advice}")
         if self.whole and value != round(value):
-            raise finding(f"must be a whole number, got {shown(raw)}")
+            raise finding(f"must be a whole number, got {shown(raw)}. Round it")
+        if 0.0 < abs(value) <= _SMALLEST:
+            zero = "" if self.above >= 0.0 else "0 or "
+            raise finding(f"must be {zero}> {_SMALLEST:g}, got {shown(raw)}. {self.advice}")
         if not self.holds(value):
-            raise finding(f"must be {self.words()}, got {shown(raw)}")
+            raise finding(f"must be {self.words()}, got {shown(raw)}. {self.advice}")
         return value
 
     @overload
@@ -105,7 +110,7 @@ class Range:
     def holds(self, value: Any) -> Any:
         """Whether the value is in the range, or each value of an array."""
         inside = (value > self.above) & (value >= self.at_least) & (value <= self.at_most)
-        return inside & ((value == 0.0) | (abs(value) > 1e-90))
+        return inside & ((value == 0.0) | (abs(value) > _SMALLEST))
 
     def words(self) -> str:
         """The range in words."""
@@ -128,7 +133,7 @@ class Range:
         if len(values) != 2:
             raise finding(f"uniform takes [low, high], got {shown(values)}")
         # The lower end may be the excluded end of the range: {uniform = [0, 1]} for a positive key draws from (0, 1].
-        low = Range(at_least=max(self.at_least, self.above), at_most=self.at_most, whole=self.whole).single(values[0])
+        low = replace(self, above=-math.inf, at_least=max(self.at_least, self.above)).single(values[0])
         high = self.single(values[1])
         if low > high:
             raise finding(f"uniform needs low <= high, got {shown(values)}. Swap the two")

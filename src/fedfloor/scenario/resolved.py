@@ -116,6 +116,7 @@ class Scenario(_Si):
     deploy: Deploy = Deploy()  #: what real machines are asked for
     policy: Policy
     traces: dict[str, Path]  #: file with recorded values, by what it replaces
+    profiles: dict[Path, str] = Field(default_factory=dict, exclude=True, repr=False)  #: text of every profile
 
     @property
     def devices(self) -> tuple[Device, ...]:

@@ -4,12 +4,13 @@ __all__ = ["snapshot_of", "state_of"]
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.costs.links import Links, Traffic
-from fedfloor.costs.plant import Band, Devices, Gateways, MeasuredCosts, PlantArrays, Workload
+from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload, counted_costs
 from fedfloor.scenario.file import Baseline
 from fedfloor.scheduling.snapshot import Snapshot, SnapshotDevice, SnapshotLink, SnapshotTraffic
 from fedfloor.scheduling.state import RoundState
@@ -44,7 +45,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
         return np.array([getattr(entry, key) for entry in snapshot.layers], dtype=float)
 
     uniform = float(uniform_rates(len(gateways), len(gateways[0].uplink_gain))[0])
-    return RoundState(
+    state = RoundState(
         index=snapshot.round,
         seed=snapshot.seed,
         plant=PlantArrays(
@@ -84,7 +85,6 @@ def state_of(snapshot: Snapshot) -> RoundState:
                 memory_bytes=device("memory_bytes"),
                 links=_links(devices),
             ),
-            measured=_measured(devices),
         ),
         weather=Weather(
             uplink_gain=gateway("uplink_gain"),
@@ -99,6 +99,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
         last_loss=np.array([np.nan if entry.last_loss is None else entry.last_loss for entry in gateways]),
         baseline=snapshot.baseline or Baseline(cut=snapshot.min_cut, frequency_share=1.0),
     )
+    return replace(state, plant=_with_measurements(devices, state.plant))
 
 
 def _traffic(snapshot: Snapshot) -> Traffic | None:
@@ -110,6 +111,7 @@ def _traffic(snapshot: Snapshot) -> Traffic | None:
     return Traffic(
         values=np.array([first, *(layer.boundary_per_sample or 0.0 for layer in snapshot.layers)]),
         parameters_below=np.cumsum([0.0, *(layer.parameters or 0.0 for layer in snapshot.layers)]),
+        counters_below=np.cumsum([0.0, *(layer.counters for layer in snapshot.layers)]),
         iterations=snapshot.local_iterations,
         **sizes,
     )
@@ -128,18 +130,17 @@ def _links(devices: Sequence[SnapshotDevice]) -> Links | None:
     )
 
 
-def _measured(devices: Sequence[SnapshotDevice]) -> MeasuredCosts | None:
-    """Measured costs; None without measurements."""
-    cycles = [device.cycles for device in devices if device.cycles is not None]
-    sizes = [device.bytes for device in devices if device.bytes is not None]
-    if not cycles:
-        return None
-    return MeasuredCosts(
-        bottom_cycles=np.array([halves.device for halves in cycles]),
-        top_cycles=np.array([halves.gateway for halves in cycles]),
-        bottom_bytes=np.array([halves.device for halves in sizes]),
-        top_bytes=np.array([halves.gateway for halves in sizes]),
-    )
+def _with_measurements(devices: Sequence[SnapshotDevice], plant: PlantArrays) -> PlantArrays:
+    """The plant with the cycles and bytes that devices have; those of other devices are counted."""
+    if all(device.cycles is None and device.bytes is None for device in devices):
+        return plant
+    costs = counted_costs(plant)
+    for n, device in enumerate(devices):
+        if device.cycles is not None:
+            costs.bottom_cycles[n], costs.top_cycles[n] = device.cycles.device, device.cycles.gateway
+        if device.bytes is not None:
+            costs.bottom_bytes[n], costs.top_bytes[n] = device.bytes.device, device.bytes.gateway
+    return replace(plant, measured=costs)
 
 
 def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, object]:
@@ -226,5 +227,6 @@ def _traffic_table(traffic: Traffic) -> dict[str, object]:
 
 def _crossing(traffic: Traffic, i: int) -> dict[str, object]:
     """What a layer adds to the traffic."""
-    parameters = np.diff(traffic.parameters_below)
-    return {"parameters": parameters[i], "boundary_per_sample": traffic.values[i + 1]}
+    crossing = {"parameters": np.diff(traffic.parameters_below)[i], "boundary_per_sample": traffic.values[i + 1]}
+    counters = 0.0 if traffic.counters_below is None else np.diff(traffic.counters_below)[i]
+    return {**crossing, **({"counters": counters} if counters else {})}

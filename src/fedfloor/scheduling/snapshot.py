@@ -45,7 +45,8 @@ class SnapshotLayer(Section):
     flops_per_sample: Amount  #: forward and backward
     fixed_bytes: Amount
     bytes_per_sample: Amount
-    parameters: Amount | None = None  #: trained weights; needed if a device has a link
+    parameters: Amount | None = None  #: numbers in its tensors; needed if a device has a link
+    counters: Amount = 0.0  #: whole numbers that it has beside, such as the number of batches that batch norm has seen
     boundary_per_sample: Amount | None = None  #: numbers that cross a cut after this layer, likewise
 
 
@@ -187,27 +188,34 @@ class Snapshot(Section):
         ]
         if linked and self.traffic is None:
             raise finding(f"is missing, but {linked[0]} needs it. Say how many numbers a sample has", below="traffic")
+        if linked and self.traffic is not None and self.traffic.input_per_sample == 0.0:
+            raise finding("must be > 0, got 0. Say how many numbers a sample has", below="traffic.input_per_sample")
         for i, layer in enumerate(self.layers if linked else ()):
-            for key in ("parameters", "boundary_per_sample"):
+            for key, meaning in (("parameters", "weights it has"), ("boundary_per_sample", "numbers it puts out")):
                 if getattr(layer, key) is None:
-                    raise finding(f"is missing, but {linked[0]} needs it", below=f"layers[{i}].{key}")
+                    problem = f"is missing, but {linked[0]} needs it. Say how many {meaning}"
+                    raise finding(problem, below=f"layers[{i}].{key}")
+            crossing, place = layer.boundary_per_sample, f"layers[{i}].boundary_per_sample"
+            if i == len(self.layers) - 1 and crossing != 0.0:
+                problem = f"must be 0, because nothing crosses a cut after the last layer, got {shown(crossing)}"
+                raise finding(f"{problem}. Write 0", below=place)
+            if i < len(self.layers) - 1 and crossing == 0.0:
+                raise finding(
+                    "must be > 0 for all layers but the last, got 0. Say how many numbers it puts out", below=place
+                )
         return self
 
     @model_validator(mode="after")
-    def _measurements_are_complete(self) -> Self:
-        cuts, measured = len(self.layers) + 1, self.gateways[0].devices[0].cycles is not None
+    def _measurements_fit(self) -> Self:
+        cuts = len(self.layers) + 1
         for m, gateway in enumerate(self.gateways):
             for n, device in enumerate(gateway.devices):
                 for key in ("cycles", "bytes"):
                     halves, place = getattr(device, key), f"gateways[{m}].devices[{n}].{key}"
-                    if (halves is not None) != measured:
-                        raise finding(
-                            "must be given for all devices, with both cycles and bytes, or for none", below=place
-                        )
                     for side in SnapshotHalves.model_fields if halves is not None else ():
                         length = len(getattr(halves, side))
                         if length != cuts:
-                            problem = f"must have {cuts} values, one for every cut from 0, got {length}"
+                            problem = f"must have {cuts} values, got {length}. Give one for every cut from 0"
                             raise finding(problem, below=f"{place}.{side}")
         return self
 
@@ -254,6 +262,4 @@ def parse_snapshot(raw: object, label: str) -> Snapshot:
     try:
         return Snapshot.model_validate(raw)
     except ValidationError as error:
-        raise SnapshotError(
-            one_line(error, label).replace("`fedfloor schema` describes", "docs/plan.md describes")
-        ) from None
+        raise SnapshotError(one_line(error, label, reference="docs/plan.md describes every key")) from None

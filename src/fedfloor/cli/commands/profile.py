@@ -2,6 +2,7 @@
 
 __all__ = ["profile"]
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -32,8 +33,9 @@ def profile(
         ),
     ] = None,
     costs: Annotated[
-        CostModel, typer.Option("--costs", help="Count FLOPs and bytes, or measure times and bytes on this machine.")
-    ] = CostModel.EXACT,
+        CostModel | None,
+        typer.Option("--costs", help="Count FLOPs and bytes, or measure both on this machine. Default: exact."),
+    ] = None,
     scenario: Annotated[
         str | None,
         typer.Option("--scenario", metavar="SCENARIO", help="With --costs measured: its model, in place of MODEL."),
@@ -98,6 +100,14 @@ def profile(
             raise ProfileError(f"{option}: has an effect only with {needed}, got {shown(given)}. Leave it out")
     if measured and compare:
         raise ProfileError("--compare: cannot be used with --costs measured. Measure first, then compare")
+    if compare and costs is not None:
+        problem = "has no effect with --compare, which shows all of them"
+        raise ProfileError(f"--costs: {problem}, got {shown(costs.value)}. Leave it out")
+    if compare and form is ProfileFormat.TOML:
+        raise ProfileError("--format: must be table or json with --compare, got 'toml'. Choose one of them")
+    if frequency_ghz is not None and not math.isfinite(frequency_ghz):  # typer lets nan through
+        problem = f"must be a number from 1e-6 to 1000, got {frequency_ghz}"
+        raise ProfileError(f"--frequency-ghz: {problem}. Give the clock of the processor in GHz")
     if measured and form is ProfileFormat.TOML:
         raise ProfileError("--format: must be table or json with --costs measured, got 'toml'. Choose one of them")
     if measured:
@@ -130,7 +140,9 @@ def profile(
         shares = api.compare_profiles(model, profiles, shape, batch=samples, overrides=overrides or (), out=out)
         print_json(shares.table()) if form is ProfileFormat.JSON else print_shares(shares, out)
         return
-    network = api.profile(model, shape, batch=samples, costs=costs.value, overrides=overrides or ())
+    network = api.profile(
+        model, shape, batch=samples, costs=(costs or CostModel.EXACT).value, overrides=overrides or ()
+    )
     if form is ProfileFormat.JSON:
         print_json(network.table())
     elif form is ProfileFormat.TOML:

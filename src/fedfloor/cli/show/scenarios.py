@@ -74,8 +74,21 @@ def print_check(scenario: Scenario, headline: Headline) -> None:
     for source in headline.cost_sources:
         table.add_row("data sheets" if source.profile is None else "measured", _cost_source(source, scenario))
     OUT.print(table)
+    _print_other_batches(headline)
     _print_warnings(scenario, headline)
     _print_floors(scenario, own=headline.samples is None)
+
+
+def _print_other_batches(headline: Headline) -> None:
+    """Print a warning for every profile that has to be extrapolated."""
+    for source in headline.cost_sources:
+        if source.profile is None or source.measured_batches is None or not source.other_batches:
+            continue
+        batches, (low, high) = source.other_batches, source.measured_batches
+        some = ", ".join(map(str, batches)) if len(batches) < 6 else f"{batches[0]} to {batches[-1]}"
+        measured = f"only {low} was" if low == high else f"{low} to {high} were"
+        text = f"{Path(source.profile).name}: devices use batches of {some}, but {measured} measured"
+        OUT.print(f"{text}: their costs are extrapolated. Measure these too.", style="yellow", soft_wrap=True)
 
 
 def _print_warnings(scenario: Scenario, headline: Headline, most: int = 10) -> None:

@@ -6,13 +6,13 @@ leaves the gateway no work and takes the frequency for free. Because F^2/S = max
 turns the least sum into a knapsack with costs c - v u^2/w.
 """
 
-__all__ = ["endless_energy"]
+__all__ = ["endless_energy", "one_idle"]
 
 import math
 
 import numpy as np
 
-from fedfloor.arrays import Ints
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import Budget, Options
 from fedfloor.scheduling.solver.knapsack import cheapest_choice
@@ -22,18 +22,28 @@ _CLOSE = 1e-9  #: gap, relative to the energy, at which no further price is trie
 
 
 @compiled
+def one_idle(options: Options) -> Floats:
+    """Shares of a limit, (n, L+1), that exceed it together only if every device leaves the gateway some work."""
+    count, share = options.many.size, np.zeros(options.w.shape)
+    for i in range(count):
+        for k in range(options.many[i]):
+            if options.w[i, k] > 0.0:
+                share[i, k] = 1.0 / (count - 1) if count > 1 else 2.0
+    return share
+
+
+@compiled
 def endless_energy(options: Options, budget: Budget, choice: Ints) -> tuple[float, float]:
     """Least energy [J] of endless training within the memory: proven lower bound, and energy of `choice`, filled here.
 
     Both are inf, and `choice` is unchanged, if no choice fits the memory.
     """
     count, width = options.a.shape
-    cost, space, rate = np.full((count, width), math.inf), np.zeros((count, width)), np.zeros((count, width))
+    cost, space = np.full((count, width), math.inf), np.zeros((count, width))
+    rate = one_idle(options) if budget.min_frequency > 0.0 else np.zeros((count, width))
     for i in range(count):
         for k in range(options.many[i]):
             cost[i, k], space[i, k] = options.c[i, k], options.g[i, k] / budget.memory
-            if budget.min_frequency > 0.0 and options.w[i, k] > 0.0:
-                rate[i, k] = 1.0 / (count - 1) if count > 1 else 2.0  # exceeds 1 only if no device is idle
     least, attained = cheapest_choice(cost, space, rate, options.many, math.inf, choice)
     if budget.min_frequency == 0.0:
         return least, attained

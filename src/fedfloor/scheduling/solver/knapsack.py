@@ -17,6 +17,7 @@ from fedfloor.scheduling.solver.floor import WITHIN
 
 _STATES = 20_000  #: largest number of partial choices at a time
 _CLOSE = 1e-9  #: gap, relative to the cost, that is not worth a search
+_RELAXED = 1.0 + 2e-9  #: both limits in price bounds: beyond `WITHIN`, so that rounding at high prices proves nothing
 
 
 @compiled
@@ -40,35 +41,55 @@ def _priced(mu: float, nu: float, cost: Floats, space: Floats, rate: Floats, man
 
 
 @compiled
+def _smallest(cost: Floats, space: Floats, rate: Floats, many: Ints, choice: Ints) -> tuple[float, float]:
+    """Least space of any choice, which fills `choice`, and its rate; every device must have an option."""
+    spaces, rates = 0.0, 0.0
+    for i in range(many.size):
+        least, pick = math.inf, -1
+        for k in range(many[i]):
+            if cost[i, k] < math.inf and space[i, k] < least:
+                least, pick = space[i, k], k
+        choice[i] = pick
+        spaces += least
+        rates += rate[i, pick]
+    return spaces, rates
+
+
+@compiled
 def _space_price(nu: float, cost: Floats, space: Floats, rate: Floats, many: Ints, choice: Ints) -> Floats:
     """Price mu of the space whose bound is about the highest for a price nu of the rate: mu, bound and rate, (3,).
 
-    `choice` is filled with a choice that fits the space. If there is none the bound is inf.
+    `choice` is filled with a choice that fits the space. If there is none, and only then, the bound is inf.
     """
     result = np.array([0.0, math.inf, math.inf])
     sums = _priced(0.0, nu, cost, space, rate, many, choice)
     if sums[1] <= WITHIN or sums[0] == math.inf:
-        result[1], result[2] = sums[0] - nu, sums[2]
+        result[1], result[2] = sums[0] - nu * _RELAXED, sums[2]
         return result
-    low, high, bound = 0.0, 1e-3 * max(sums[0], 1e-9), sums[0] - nu
+    least, result[2] = _smallest(cost, space, rate, many, choice)
+    if least > WITHIN:
+        return result
+    low, high, bound = 0.0, 1e-3 * max(sums[0], 1e-9), sums[0] - nu * _RELAXED
+    trial, highest = choice.copy(), 1e30 * high
     while True:
-        sums = _priced(high, nu, cost, space, rate, many, choice)
+        sums = _priced(high, nu, cost, space, rate, many, trial)
         if sums[1] <= WITHIN:
             break
-        bound, low, high = max(bound, sums[0] - high - nu), high, high * 8.0
-        if high > 1e30:
+        bound, low, high = max(bound, sums[0] - (high + nu) * _RELAXED), high, high * 8.0
+        if high > highest:  # only rounding leads here, because then the price outweighs everything else
+            result[0], result[1] = low, bound
             return result
-    trial = choice.copy()
+    choice[:] = trial
     for _ in range(30):
         result[0], result[2] = high, sums[2]
-        bound = max(bound, sums[0] - high - nu)
+        bound = max(bound, sums[0] - (high + nu) * _RELAXED)
         if high - low <= 1e-6 * high:
             break
         middle = 0.5 * (low + high)
         trial_sums = _priced(middle, nu, cost, space, rate, many, trial)
         if trial_sums[1] > WITHIN:
             low = middle
-            bound = max(bound, trial_sums[0] - middle - nu)
+            bound = max(bound, trial_sums[0] - (middle + nu) * _RELAXED)
         else:
             high, sums = middle, trial_sums
             choice[:] = trial
@@ -130,6 +151,9 @@ def cheapest_choice(
             if bound > dearest:
                 return math.inf, math.inf  # no choice costs that much, so none fits
             price, value, busy = _space_price(middle, cost, space, rate, many, trial)
+            # The bound is concave in nu. Where it no longer rises and the choice stays, higher prices lead nowhere.
+            if value <= bound and busy == rates > WITHIN:
+                break
             if value > bound:
                 bound, mu, nu = value, price, middle
             if busy <= WITHIN:
@@ -141,7 +165,7 @@ def cheapest_choice(
             elif rates <= WITHIN:
                 low = middle
             else:
-                low, high = high, high * 8.0
+                rates, low, high = busy, high, high * 8.0
     if bound >= limit or best <= bound * (1.0 + _CLOSE):
         return min(bound, limit, best), best if best < limit else math.inf
     least, complete = _undominated(cost, space, rate, many, mu, nu, min(best, limit), choice)
@@ -169,7 +193,7 @@ def _front(states: Floats) -> Ints:
     front, size = np.empty(states.shape[0], np.int64), 0
     # Staircase of the states so far, which all need less space: as the rate rises, the cost falls.
     stair_rate, stair_cost, steps = np.empty(states.shape[0]), np.empty(states.shape[0]), 0
-    for s in np.argsort(states[:, 1]):
+    for s in np.argsort(states[:, 1].copy()):  # a copy, so that one compiled sort serves all
         cost, rate = states[s, 0], states[s, 2]
         at = np.searchsorted(stair_rate[:steps], rate, side="right")
         if at > 0 and stair_cost[at - 1] <= cost:
@@ -218,7 +242,8 @@ def _undominated(
             for place in range(many[i]):
                 k = rank[i, place]
                 costs, spaces, rates = states[s, 0] + cost[i, k], states[s, 1] + space[i, k], states[s, 2] + rate[i, k]
-                if not costs + mu * spaces + nu * rates + rest[depth + 1] - mu - nu < limit * (1.0 - 1e-12):
+                value = costs + mu * spaces + nu * rates + rest[depth + 1] - (mu + nu) * _RELAXED
+                if not value < limit * (1.0 - 1e-12):
                     break  # the options that follow have higher prices
                 fits = spaces + least[depth + 1, 1] <= WITHIN and rates + least[depth + 1, 2] <= WITHIN
                 if fits and costs + least[depth + 1, 0] < limit:

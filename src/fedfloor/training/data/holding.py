@@ -95,6 +95,7 @@ def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
         test_images, test_labels = data_set.test_images, data_set.test_labels
         shares = _shares(scenario, labels)
     _refuse_empty(scenario, shares)
+    _refuse_other_kind(scenario, images)
     numbers = np.concatenate(shares)  # samples that no device holds are dropped
     first = np.concatenate([[0], np.cumsum([share.size for share in shares])])
     mean, deviation = _scale(images)
@@ -146,6 +147,20 @@ def _refuse_empty(scenario: Scenario, shares: Sequence[Ints]) -> None:
         if share.size == 0:
             advice = "Lower the samples of other devices, or give it other classes"
             raise DataError(f"{scenario.data.name}: {device.name} holds no samples: its classes ran out. {advice}")
+
+
+def _refuse_other_kind(scenario: Scenario, images: npt.NDArray[np.generic]) -> None:
+    """Refuse samples that cut 0 would send in another way than costs count: pictures as they are, others rounded.
+
+    A scenario that does not say what its samples are is refused only if that makes a difference.
+    """
+    pictures, costs = images.dtype == np.uint8, scenario.data.holds_pictures
+    told = scenario.data.pictures is not None
+    counts = scenario.precision.boundary < 32 or any(device.link is not None for device in scenario.devices)
+    if pictures != costs and (told or counts):
+        problem = f"data.pictures: is {'true' if costs else 'false'}, but samples are {images.dtype}"
+        advice = "Set data.pictures = true, or return float32" if pictures else "Return uint8, or leave the key out"
+        raise DataError(f"data '{scenario.data.name}': {problem}. {advice}")
 
 
 def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:

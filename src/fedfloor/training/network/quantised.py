@@ -68,7 +68,7 @@ def quantised(values: Vector, bits: int, rng: np.random.Generator) -> Quantised:
     if scale * np.float64(most) < largest:
         scale = np.nextafter(scale, np.float32(np.inf))  # rounded up, so that no number has too many steps
     # float64, because a float32 that counts thousands of steps has few digits left for the part that is rounded
-    steps = values / np.float64(scale if scale > 0.0 else 1.0)
+    steps = np.divide(values, scale if scale > 0.0 else 1.0, dtype=np.float64)
     steps += rng.random(values.shape, np.float32)
     return Quantised(scale, np.floor(steps, out=steps).astype(_TYPES[bits]))
 
