@@ -216,6 +216,12 @@ def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatc
     assert said.getvalue() == "reading cifar10 ...\nreading svhn ...\n"
 
 
+def test_a_floor_that_is_lost_is_named_with_its_reason(narrow: io.StringIO) -> None:
+    with watching.training(planned(), quiet=True) as view:
+        view.show(Event(lost=("hall-1: it is not connected",)))
+    assert "round 0: lost: hall-1: it is not connected" in narrow.getvalue()
+
+
 def test_a_partition_that_is_unknown_points_to_own_data(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedfloor", "check", "quick", "--set", "data.partition=mine:split"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@ def device(
 
     Ctrl-C or SIGTERM ends it.
 
-    Example:  fedfloor device --gateway 10.0.1.1:7444 --data camera.npz --certs certs/devices/press-1
+    Example:  fedfloor device --gateway 10.0.1.1:7444 --data camera.npz --certs certs
     """
     from fedfloor import api
     from fedfloor.cli.show.machines import logging_to_stderr

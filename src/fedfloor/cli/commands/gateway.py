@@ -16,7 +16,7 @@ def gateway(
 
     The first line on standard output is the address on which devices can join. Ctrl-C or SIGTERM ends it.
 
-    Example:  fedfloor gateway --server 10.0.0.1:7443 --listen 0.0.0.0:7444 --certs certs/gateways/press
+    Example:  fedfloor gateway --server 10.0.0.1:7443 --listen 0.0.0.0:7444 --certs certs/gateway/press
     """
     from fedfloor import api
     from fedfloor.cli.show.machines import listening, logging_to_stderr

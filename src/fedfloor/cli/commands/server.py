@@ -44,7 +44,7 @@ def server(
 
     The first line on standard output is the address on which gateways can join.
 
-    Example:  fedfloor server plant.toml --listen 0.0.0.0:7443 --certs certs/server --out runs/plant
+    Example:  fedfloor server plant.toml --listen 0.0.0.0:7443 --certs certs --out runs/plant
     """
     from fedfloor import api
     from fedfloor.cli.show.machines import deployed_as_json, listening, logging_to_stderr, print_deployed

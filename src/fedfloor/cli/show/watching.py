@@ -91,6 +91,8 @@ class View:
         self.loaded()
         if event.resumed is not None:
             self._resume(event.resumed)
+        for text in event.lost:
+            ERR.print(f"round {self.done}: lost: {text}", soft_wrap=True)
         if event.record is not None:
             self._end_round(event.record)
         busy = f"reading {event.reading}" if event.reading else "estimating rates" if event.estimating else ""
