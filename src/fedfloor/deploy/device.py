@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor import __version__
-from fedfloor.arrays import Floats, Ints
+from fedfloor.arrays import Ints
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
 from fedfloor.deploy.energy import EnergyBudget, EnergyMeter
@@ -36,6 +36,7 @@ from fedfloor.deploy.messages import (
     Sums,
     Turn,
 )
+from fedfloor.deploy.scaling import checked_inputs
 from fedfloor.deploy.session import Session
 from fedfloor.deploy.tasks import DeviceTask, parse_task
 from fedfloor.errors import DeploymentError, FedfloorError
@@ -82,12 +83,17 @@ async def serve_device(options: Device) -> None:
     """Take part in the rounds of a gateway until cancelled; a gateway that is lost is dialled again."""
     profile = joining_text(this_machine(options.name, has_energy_source=options.energy is not None))
     hello = Hello(role="device", name=options.name, software=__version__, profile=profile)
+    kept: _Kept | None = None
     async for joined in sessions(options.gateway, hello, papers_of(options.credentials)):
         try:
             task = parse_task(joined.welcome.task, DeviceTask, options.gateway)
-            await _Device(options, task, joined.session).serve()
+            if kept is None or kept.task != task:
+                kept = await _prepared(options, task)
+            await _Device(options, kept, joined.session).serve()
         except LinkError as error:
             _LOG.warning("%s", error)
+            if joined.session.is_open:  # what the gateway sent fits a message, but not this device
+                await joined.session.close(str(error))
         except FedfloorError as error:
             _LOG.error("%s", error)  # a sentence for people, not a traceback
             await joined.session.close(str(error))
@@ -97,36 +103,56 @@ class _AbandonedError(Exception):
     """The gateway has given up the round of this device."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """What a device keeps between two connections with the same task."""
+
+    task: DeviceTask
+    data: LocalData
+    network: built.BuiltNetwork
+    sums: Sums
+
+
+async def _prepared(options: Device, task: DeviceTask) -> _Kept:
+    """Read the data for a task, which may take a while, and check that both fit."""
+    if task.name != options.name:
+        raise DeploymentError(f"{options.gateway}: sent the task of '{task.name}' to '{options.name}'")
+    if ":" in task.model.name and not options.own:
+        problem = f"model.name: names code that would run, '{task.model.name}'"
+        raise DeploymentError(f"{options.gateway}: {problem}. If you trust that code, start the device with --own")
+    data = await asyncio.to_thread(options.data, task)
+    shape, kind = data.samples.shape[1:], data.samples.dtype
+    if shape != task.model.input:
+        problem = f"samples must have the shape {list(task.model.input)}, as model.input says, got {list(shape)}"
+        raise DeploymentError(f"--data: {problem}. Convert them")
+    if task.pictures != (kind == np.uint8):
+        must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
+        raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
+    return _Kept(task, data, built.BuiltNetwork(task.model, task.seed), await asyncio.to_thread(data.sums))
+
+
 @dataclass(slots=True, eq=False)
 class _Device:
     """A device while it is connected."""
 
     options: Device
-    task: DeviceTask
+    kept: _Kept
     session: Session
-    data: LocalData = field(init=False)
-    network: built.BuiltNetwork = field(init=False)
     inputs: built.Inputs | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        task, options = self.task, self.options
-        if task.name != options.name:
-            raise DeploymentError(f"{options.gateway}: sent the task of '{task.name}' to '{options.name}'")
-        if ":" in task.model.name and not options.own:
-            problem = f"model.name: names code that would run, '{task.model.name}'"
-            raise DeploymentError(f"{options.gateway}: {problem}. If you trust that code, start the device with --own")
-        self.network, self.data = built.BuiltNetwork(task.model, task.seed), options.data(task)
-        shape, kind = self.data.samples.shape[1:], self.data.samples.dtype
-        if shape != task.model.input:
-            problem = f"samples must have the shape {list(task.model.input)}, as model.input says, got {list(shape)}"
-            raise DeploymentError(f"--data: {problem}. Convert them")
-        if task.pictures != (kind == np.uint8):
-            must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
-            raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
+    @property
+    def task(self) -> DeviceTask:
+        """What the gateway has told it when it joined."""
+        return self.kept.task
+
+    @property
+    def network(self) -> built.BuiltNetwork:
+        """In which it trains."""
+        return self.kept.network
 
     async def serve(self) -> None:
         """Do what the gateway asks for until the connection ends."""
-        await self.session.send(self.data.sums())
+        await self.session.send(self.kept.sums)
         weights = Layout("float32", (self.network.layout.size,), at_most=True)
         while True:
             envelope = await self.session.receive(Inputs, Settled, Abandon, Expected(Begin, {"weights": weights}))
@@ -134,16 +160,10 @@ class _Device:
             if isinstance(message, Begin):
                 await self._take_part(message, envelope.turn)
             elif isinstance(message, Inputs):
-                self.inputs = self._scale(message.mean, message.deviation)
+                self.inputs = checked_inputs(message, self.task.model.input[0])
                 await self._report()
             elif isinstance(message, Settled):
                 await self._report()
-
-    def _scale(self, mean: Floats, deviation: Floats) -> built.Inputs:
-        channels = self.task.model.input[0]
-        if mean.shape != (channels,) or deviation.shape != (channels,) or not np.all(deviation > 0.0):
-            raise DeploymentError(f"{self.options.gateway}: sent no scale of inputs with {channels} channels")
-        return built.Inputs(mean, deviation)
 
     async def _report(self) -> None:
         energy = self.options.energy
@@ -156,7 +176,7 @@ class _Device:
                 await self._train(begin, turn)
         except _AbandonedError:
             _LOG.info("Round %d: the gateway no longer waits for this device.", turn.round)
-        except (TimeoutError, DeploymentError, ValueError) as error:
+        except (TimeoutError, FedfloorError, ValueError) as error:
             reason = str(error) or f"not done within {begin.deadline_s:.3g} s"
             _LOG.warning("Round %d: %s", turn.round, reason)
             await self.session.send(Failed(f"{self.options.name}: {reason}"), turn)
@@ -178,7 +198,7 @@ class _Device:
                 else:
                     seconds += await self._split_step(bottom, begin, turn, iteration, samples, labels)
         energy = None if spent is None else spent()
-        whole, count = begin.cut == self.network.depth, min(self.task.batch, self.data.labels.size)
+        whole, count = begin.cut == self.network.depth, min(self.task.batch, self.kept.data.labels.size)
         await self.session.send(Bottom(seconds, energy, count, loss if whole else None, bottom.weights()), turn)
 
     def _bottom(self, begin: Begin, turn: Turn) -> halves.Bottom:
@@ -187,8 +207,12 @@ class _Device:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         if begin.cut == 0 and not self.options.allow_samples:
             raise DeploymentError("cut 0 would send samples, which this device does not allow (--allow-samples)")
-        if begin.cut < task.min_cut:
-            raise DeploymentError(f"the cut must be >= training.min_cut = {task.min_cut}, got {begin.cut}")
+        if not task.min_cut <= begin.cut <= self.network.depth:
+            limits = f"training.min_cut = {task.min_cut} to {self.network.depth}"
+            raise DeploymentError(f"the cut must be {limits}, got {begin.cut}")
+        if not 1 <= begin.iterations <= task.local_iterations:
+            limits = f"1 to training.local_iterations = {task.local_iterations}"
+            raise DeploymentError(f"the number of iterations must be {limits}, got {begin.iterations}")
         settings = halves.DeviceRound(task.seed, turn.round, task.number, begin.cut, task.learning_rate, task.boundary)
         return halves.Bottom(self.network, settings, self.inputs, begin.weights)
 
@@ -227,6 +251,6 @@ class _Device:
         """Samples and labels of an iteration; None for the batch of the iteration before."""
         if iteration > 0 and not self.task.redraw_batch:
             return None, None
-        task, held = self.task, np.arange(self.data.labels.size)
-        numbers = batch_of(held, task.batch, task.seed, index, task.number, iteration)
-        return self.data.samples[numbers], self.data.labels[numbers]
+        task, data = self.task, self.kept.data
+        numbers = batch_of(np.arange(data.labels.size), task.batch, task.seed, index, task.number, iteration)
+        return data.samples[numbers], data.labels[numbers]

@@ -41,10 +41,12 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
-from fedfloor.deploy.session import Session
+from fedfloor.deploy.scaling import added, checked_inputs
+from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.tasks import FloorTask, parse_task, task_text
+from fedfloor.deploy.together import until_one_ends
 from fedfloor.deploy.tops import TopPool
-from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError
+from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError, shown
 from fedfloor.training.network import built
 from fedfloor.training.network.quantised import cast_size, uncast
 from fedfloor.training.network.weights import average
@@ -52,6 +54,7 @@ from fedfloor.training.network.weights import average
 _LOG = logging.getLogger(__name__)
 _TRIAL = Turn(0, 1)  #: of the step that warms a new device up; a base station's attempts begin at 2
 _TRIAL_S = 60.0  #: that it may take
+_TASK_S = 8.0  #: how long a device that joins waits for the gateway's task; less than it waits for a Welcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,12 +84,14 @@ async def serve_gateway(options: Gateway) -> None:
         Listener(options.listen, gateway.attend, guard_for(options.credentials, "device"), papers) as door,
     ):
         options.on_listening(door.port)
-        gateway.pool = pool
+        gateway.pool, gateway.door = pool, door
         async for joined in sessions(options.station, hello, papers):
             try:
                 await gateway.follow(joined)
             except LinkError as error:
                 _LOG.warning("%s", error)
+                if joined.session.is_open:  # what the base station sent fits a message, but not this floor
+                    await joined.session.close(str(error))
             except FedfloorError as error:
                 _LOG.error("%s", error)  # a sentence for people, not a traceback
                 await joined.session.close(str(error))
@@ -98,13 +103,12 @@ class _Gateway:
 
     options: Gateway
     pool: TopPool = field(init=False)
+    door: Listener = field(init=False)  #: through which devices come
     task: FloorTask | None = field(init=False, default=None)
     network: built.BuiltNetwork = field(init=False)  #: tells sizes and shapes; nothing is trained in it
     inputs: built.Inputs | None = field(init=False, default=None)
     members: dict[str, Member] = field(init=False, default_factory=dict)  #: devices that are connected, by name
-    tried: set[str] = field(init=False, default_factory=set)  #: members that have done their trial
     feedback: Feedback | None = field(init=False, default=None)
-    base: Session | None = field(init=False, default=None)
     _has_task: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _has_news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _round: asyncio.Task[None] | None = field(init=False, default=None)
@@ -113,30 +117,45 @@ class _Gateway:
 
     async def attend(self, session: Session, hello: Hello) -> None:
         """Serve a device that the guard has let in, until its connection ends."""
-        await self._has_task.wait()
-        assert self.task is not None
-        task = next((device for device in self.task.devices if device.name == hello.name), None)
-        if task is None:
-            await session.close(f"The floor '{self.task.floor}' has no device '{hello.name}'.")
-            return
-        before = self.members.pop(task.name, None)
-        if before is not None:
-            await before.session.close("Another connection of this device has taken its place.")
-        await session.send(Welcome(task_text(task)))
-        member = self.members[task.name] = Member(task, session, self.network)
-        _LOG.info("%s has joined.", task.name)
-        listening = asyncio.create_task(member.listen(self._has_news.set))
         try:
-            if self.inputs is not None:
-                await self._admit(member, self.inputs)
-            await listening
+            async with asyncio.timeout(_TASK_S):
+                await self._has_task.wait()
+        except TimeoutError:
+            await session.close("This gateway has no task yet, because it has not reached the base station.")
+            return
+        floor = self.task
+        assert floor is not None
+        task = next((device for device in floor.devices if device.name == hello.name), None)
+        if task is None:
+            reason = f"The floor {shown(floor.floor)} has no device {shown(hello.name)}."
+            _LOG.warning("Refused %s at %s: %s", quoted(hello.name), session.peer, reason)
+            await session.close(reason)
+            return
+        await session.send(Welcome(task_text(task)))
+        if self.task is not floor:
+            await session.close("The base station has another task by now.")
+            return
+        member = Member(task, session, self.network)
+        before, self.members[task.name] = self.members.get(task.name), member
+        if self.inputs is not None:
+            member.is_called.set()
+        _LOG.info("%s has joined.", task.name)
+        try:
+            if before is not None:
+                await before.session.close("Another connection of this device has taken its place.")
+            await until_one_ends(member.listen(self._has_news.set), self._admit_when_called(member))
         finally:
-            listening.cancel()
             if self.members.get(task.name) is member:
                 del self.members[task.name]
-                self.tried.discard(task.name)
                 _LOG.info("%s is gone.", task.name)
             self._has_news.set()
+
+    async def _admit_when_called(self, member: Member) -> None:
+        while True:
+            await member.is_called.wait()
+            member.is_called.clear()
+            if self.inputs is not None:
+                await self._admit(member, self.inputs)
 
     async def _admit(self, member: Member, inputs: built.Inputs) -> None:
         """Tell a device the scale of the inputs, and do one split step with it, which warms both sides up."""
@@ -150,10 +169,11 @@ class _Gateway:
         trial = MemberRound(_TRIAL, cut, frequency, share, 0.0, 1, _TRIAL_S, weights)
         try:
             await member.train(trial, self.pool, inputs, self.options.actuator())
-        except (FailedRunError, DeploymentError, ValueError) as error:
+        except (FailedRunError, FedfloorError, ValueError) as error:
+            _LOG.warning("%s cannot take part, because its first step failed: %s", task.name, error)
             await member.session.close(f"The first step failed: {error}")
             return
-        self.tried.add(task.name)
+        member.is_tried = self.inputs is inputs  # otherwise it is called again
         self._has_news.set()
 
     # Base station
@@ -161,15 +181,10 @@ class _Gateway:
     async def follow(self, joined: Joined) -> None:
         """Do what the base station asks for until the connection ends."""
         self._adopt(parse_task(joined.welcome.task, FloorTask, self.options.station))
-        self.base = joined.session
-        reporting = asyncio.create_task(self._report(joined.session))
         self._has_news.set()
         try:
-            while True:
-                await self._answer(joined.session)
+            await until_one_ends(self._answer(joined.session), self._report(joined.session))
         finally:
-            self.base = None
-            reporting.cancel()
             self._stop_round()
 
     def _adopt(self, task: FloorTask) -> None:
@@ -182,51 +197,73 @@ class _Gateway:
             raise DeploymentError(f"{self.options.station}: {problem}. If you trust that code, start with --own")
         if task == self.task:
             return
-        self.network, self.inputs, self.task = built.BuiltNetwork(model, seed), None, task
-        self.feedback = None
+        network, feedback = built.BuiltNetwork(model, seed), None
         if task.upload < 32:
             run = f"{task.devices[0].plant} {seed}"
-            self.feedback = Feedback(self.network.layout.pieces, task.upload, folder=self.options.state, run=run)
+            feedback = Feedback(network.layout.pieces, task.upload, folder=self.options.state, run=run)
+        self.network, self.inputs, self.feedback, self.task = network, None, feedback, task
         for member in self.members.values():
             member.session.end("The base station has another task.")
         self._has_task.set()
 
     async def _report(self, session: Session) -> None:
         """Tell the base station who is there, whenever that changes."""
-        told: Sums | None = None
-        assert self.task is not None
+        told: list[Sums] = []
         while True:
             await self._has_news.wait()
             self._has_news.clear()
             sums = [member.sums for member in self.members.values() if member.sums is not None]
-            if self.inputs is None and len(sums) == len(self.task.devices) and told is None:
-                told = _added(sums)
-                await session.send(told)
+            if sums and sums != told:  # the same objects: nobody has joined or left
+                told = sums
+                await session.send(added(sums))
             energy = None if self.options.energy is None else await asyncio.to_thread(self.options.energy.read)
-            devices = tuple(Present(name, self.members[name].energy) for name in sorted(self.tried))
+            devices = tuple(Present(name, each.energy) for name, each in sorted(self.members.items()) if each.is_tried)
             await session.send(Ready(energy, devices))
 
     async def _answer(self, session: Session) -> None:
+        """Hear what the base station asks for; nothing here waits for a device for long."""
         assert self.task is not None
         size, pieces = self.network.layout.size, self.network.layout.pieces
         weights = Layout("float32", (size,)) if self.task.download == 32 else Layout("uint8", (cast_size(pieces),))
-        envelope = await session.receive(Inputs, Settled, Abandon, Expected(Order, {"weights": weights}))
-        message = envelope.message
-        if isinstance(message, Inputs):
-            self.inputs = built.Inputs(message.mean, message.deviation)
-            await asyncio.gather(*(self._admit(member, self.inputs) for member in list(self.members.values())))
-        elif isinstance(message, Order):
-            self._stop_round()
-            self._round = asyncio.create_task(self._carry_out(session, message, envelope.turn))
-        elif isinstance(message, Abandon):
-            self._stop_round()
-        elif isinstance(message, Settled):
-            if self.feedback is not None:
-                self.feedback.settle(envelope.turn.round, completed=message.completed)
-            for member in self.members.values():
-                with contextlib.suppress(LinkError):
-                    await member.session.send(message, envelope.turn)
-            self._has_news.set()
+        while True:
+            envelope = await session.receive(Inputs, Settled, Abandon, Expected(Order, {"weights": weights}))
+            message = envelope.message
+            if isinstance(message, Inputs):
+                self._take_scale(checked_inputs(message, self.task.devices[0].model.input[0]))
+            elif isinstance(message, Order):
+                self._stop_round()
+                self._round = asyncio.create_task(self._carry_out(session, message, envelope.turn))
+            elif isinstance(message, Abandon):
+                self._stop_round()
+            elif isinstance(message, Settled):
+                await self._settle(message, envelope.turn)
+
+    def _take_scale(self, inputs: built.Inputs) -> None:
+        """Call all devices to a trial with the scale of the inputs, unless they know it."""
+        known = self.inputs
+        if (
+            known is not None
+            and np.array_equal(known.mean, inputs.mean)
+            and np.array_equal(known.deviation, inputs.deviation)
+        ):
+            return
+        self.inputs = inputs
+        for member in self.members.values():
+            member.is_tried = False
+            member.is_called.set()
+
+    async def _settle(self, message: Settled, turn: Turn) -> None:
+        """End a round: tell the devices, and look again whether they may be here."""
+        if self.feedback is not None:
+            self.feedback.settle(turn.round, completed=message.completed)
+        await self.door.recheck()
+
+        async def tell(member: Member) -> None:
+            with contextlib.suppress(LinkError):
+                await member.session.send(message, turn, timeout=PARTING_S)
+
+        await asyncio.gather(*map(tell, list(self.members.values())))
+        self._has_news.set()
 
     def _stop_round(self) -> None:
         if self._round is not None:
@@ -239,10 +276,16 @@ class _Gateway:
         try:
             await session.send(Received(), turn)
             await self._train(session, order, turn)
-        except (LinkError, DeploymentError, ValueError) as error:
+        except (FailedRunError, FedfloorError, ValueError) as error:
             _LOG.warning("Round %d: %s", turn.round, error)
-            with contextlib.suppress(LinkError):
-                await session.send(Failed(str(error)), turn)
+            reason = str(error)
+        except Exception:  # whatever it is, the base station need not wait until the deadline
+            _LOG.exception("Round %d ends because of a mistake in this program.", turn.round)
+            reason = "an error occurred in the gateway"
+        else:
+            return
+        with contextlib.suppress(LinkError):
+            await session.send(Failed(reason), turn)
 
     async def _train(self, session: Session, order: Order, turn: Turn) -> None:
         task, layout = self.task, self.network.layout
@@ -250,10 +293,18 @@ class _Gateway:
         weights: Vector = order.weights if task.download == 32 else uncast(order.weights.tobytes(), layout.pieces)
         if order.cuts.size != len(task.devices) or order.frequencies_hz.size != len(task.devices):
             raise DeploymentError(f"the order must have {len(task.devices)} cuts and frequencies")
+        if self.inputs is None:
+            raise DeploymentError("the scale of the inputs is not agreed yet")
         spent = None if self.options.meter is None else self.options.meter.start()
-        names = [device.name for device in task.devices if device.name in self.tried and device.name in self.members]
-        results = await asyncio.gather(*(self._part(name, order, turn, weights) for name in names))
-        parts = [(name, part) for name, part in zip(names, results, strict=True) if isinstance(part, Part)]
+        there = [(place, self.members.get(device.name)) for place, device in enumerate(task.devices)]
+        members = [(place, member) for place, member in there if member is not None and member.is_tried]
+        asked = [(member, self._asked(place, order, turn, weights)) for place, member in members]
+        results = await asyncio.gather(*(self._part(member, each, self.inputs) for member, each in asked))
+        parts = [
+            (member.task.name, part)
+            for (_, member), part in zip(members, results, strict=True)
+            if isinstance(part, Part)
+        ]
         if not parts:
             reasons = "; ".join(str(result) for result in results) or "no device is there"
             raise DeploymentError(reasons)
@@ -265,26 +316,32 @@ class _Gateway:
         await session.send(Trained(loss, points, energy, shares), turn)
         await session.send(Model(self._upload(model, weights, turn)), turn)
 
-    async def _part(self, name: str, order: Order, turn: Turn, weights: Vector) -> Part | Exception:
-        """What a device contributes, or why it contributes nothing."""
+    def _asked(self, place: int, order: Order, turn: Turn, weights: Vector) -> MemberRound:
+        """What an order means for the device at a place of the floor."""
         assert self.task is not None
-        assert self.inputs is not None
-        place = [device.name for device in self.task.devices].index(name)
         frequency, total = float(order.frequencies_hz[place]), order.download_s + order.train_s + order.upload_s
-        asked = MemberRound(
+        share = order.train_s / total if total > 0.0 else 1.0  # the margin is for training, transfers may take twice
+        return MemberRound(
             turn=turn,
             cut=int(order.cuts[place]),
             frequency=frequency,
             share=min(frequency / self.task.max_frequency_hz, 1.0),
             power=order.power_w,
             iterations=self.task.devices[place].local_iterations,
-            deadline=order.deadline_s * (order.train_s / total if total > 0.0 else 1.0),
+            deadline=max(share * order.deadline_s, order.deadline_s - 2.0 * (order.download_s + order.upload_s)),
             weights=weights,
         )
+
+    async def _part(self, member: Member, asked: MemberRound, inputs: built.Inputs) -> Part | Exception:
+        """What a device contributes, or why it contributes nothing."""
+        index, name = asked.turn.round, member.task.name
         try:
-            return await self.members[name].train(asked, self.pool, self.inputs, self.options.actuator())
-        except (FailedRunError, DeploymentError, ValueError) as error:
-            _LOG.warning("Round %d: %s is left out: %s", turn.round, name, error)
+            return await member.train(asked, self.pool, inputs, self.options.actuator())
+        except (FailedRunError, FedfloorError, ValueError) as error:
+            _LOG.warning("Round %d: %s is left out: %s", index, name, error)
+            return error
+        except Exception as error:  # whatever it is, the other devices of the floor go on
+            _LOG.exception("Round %d: %s is left out because of a mistake in this program.", index, name)
             return error
 
     def _upload(self, model: Vector, weights: Vector, turn: Turn) -> "np.ndarray[tuple[int], np.dtype[np.generic]]":
@@ -298,12 +355,3 @@ class _Gateway:
             return update
         message = self.feedback.message(update, seed=task.devices[0].seed, index=turn.round, floor=task.number)
         return np.frombuffer(message, np.uint8)
-
-
-def _added(sums: list[Sums]) -> Sums:
-    """The sums of several devices together."""
-    return Sums(
-        sum(entry.count for entry in sums),
-        np.sum([entry.sum for entry in sums], axis=0),
-        np.sum([entry.square_sum for entry in sums], axis=0),
-    )

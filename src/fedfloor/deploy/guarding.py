@@ -5,6 +5,7 @@ __all__ = ["guard_for", "papers_of"]
 from collections.abc import Callable, Collection
 
 from fedfloor.deploy.certificates import Role, peer_of
+from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.identity import Credentials, peer_problem
 from fedfloor.deploy.link import Papers
 from fedfloor.deploy.messages import Hello
@@ -18,6 +19,8 @@ def papers_of(credentials: Credentials | None) -> Callable[[], Papers] | None:
 
     def papers() -> Papers:
         credentials.refresh()
+        if problem := credentials.own_problem():  # others would refuse it without a word
+            raise LinkError(problem)
         own = credentials.identity
         return Papers(own.certificate, own.key, own.ca)
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import random
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ except ModuleNotFoundError as error:
 _LOG = logging.getLogger(__name__)
 SERVICE, METHOD = "fedfloor.v1.Plant", "Join"
 GREETING_S = 10.0  #: how long Hello, Welcome and the handshake of TLS may take
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 15.0  #: before dialling again
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0  #: before dialling again
 _OPTIONS = [
     ("grpc.max_receive_message_length", MOST_FRAME),
     ("grpc.max_send_message_length", MOST_FRAME),
@@ -94,6 +95,7 @@ class Listener:
         self._address, self._handler, self._guard, self._identity = address, handler, guard, identity
         self._tasks: set[asyncio.Task[None]] = set()
         self._handshakes: deque[asyncio.TimerHandle] = deque()  # that have begun and led to no stream yet
+        self._guests: dict[Session, tuple[bytes, Hello]] = {}  # that the guard has let in
         self._server: Any = None
 
     async def __aenter__(self) -> Self:
@@ -124,6 +126,15 @@ class Listener:
         await self._server.stop(0.5)
         for timer in self._handshakes:
             timer.cancel()
+
+    async def recheck(self) -> None:
+        """End the connections of peers that may no longer join, because their certificates are revoked or expired."""
+        leaving = []
+        for session, (certificate, hello) in list(self._guests.items()):
+            if session.is_open and (reason := self._guard(certificate, hello)):
+                _LOG.warning("Refused %s at %s: %s", quoted(hello.name), session.peer, reason)
+                leaving.append(session.close(reason))
+        await asyncio.gather(*leaving)
 
     def _renewed(self) -> Any:
         """Called by grpc, in a thread of its own, before every handshake."""
@@ -166,13 +177,19 @@ class Listener:
                 _LOG.warning("Refused %s at %s: %s", quoted(hello.name), session.peer, reason)
                 await session.close(reason)
                 return
+            self._guests[session] = certificate, hello
             await self._handler(session, hello)
         except LinkError as error:
-            _LOG.info("%s", error)
+            if session.is_open:  # what the peer sent fits a message, but not what the handler knows
+                _LOG.warning("Refused a message of %s: %s", session.peer, error)
+                await session.close(str(error))
+            else:
+                _LOG.info("%s", error)
         except Exception:
             _LOG.exception("The connection of %s ends because of a mistake in this program.", session.peer)
             await session.close("An error occurred on the other side.")
         finally:
+            self._guests.pop(session, None)
             await session.close()
 
 
@@ -234,11 +251,13 @@ async def sessions(
             who = "refuses this machine" if isinstance(error, RefusedError) else "cannot be reached"
             _LOG.warning("%s %s; next attempt in about %.1f s. %s", address, who, pause, error)
         else:
-            pause = FIRST_PAUSE_S
+            begun = time.monotonic()
             try:
                 yield joined
             finally:
                 await joined.session.close()
+            if time.monotonic() - begun > LONGEST_PAUSE_S:  # one that is sent away at once must not come at once
+                pause = FIRST_PAUSE_S
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not all devices of a floor at once
         pause = min(2.0 * pause, LONGEST_PAUSE_S)
 

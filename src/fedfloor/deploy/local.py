@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +17,7 @@ from fedfloor.deploy.authority import BASE_STATION, make_authority, parties_of
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.commands import run_server
 from fedfloor.deploy.options import LocalOptions, ServerOptions
+from fedfloor.deploy.running import ended_by_sigterm
 from fedfloor.deploy.serving import DeployedRun
 from fedfloor.rounds.events import Tell
 from fedfloor.runs.planned import PlannedRun
@@ -30,7 +32,7 @@ _PATIENCE = 5.0  #: [s] that a process may take to end by itself
 
 def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, tell: Tell) -> DeployedRun:
     """Run a plant on this machine until the last round has ended; devices hold their shares of the scenario's data."""
-    with _Machines(planned, options, own=own) as plant:
+    with ended_by_sigterm(), _Machines(planned, options, own=own) as plant:
         server = ServerOptions(
             listen=f"{_HOST}:0",
             certs=plant.folder_of(Role.SERVER, BASE_STATION),
@@ -51,13 +53,18 @@ class _Machines:
         self._planned, self._options, self._own = planned, options, own
         self._place = Path(tempfile.mkdtemp(prefix="fedfloor-plant-"))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._tie, self._others_end = Pipe()  # machines end when this process and its end of the pipe are gone
         self._starting = threading.Lock()
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        make_authority(self._place / "certs", parties_of(self._planned.scenario), days=30, ca_days=30)
-        (self._place / _SCENARIO).write_text(resolved_toml(self._planned.file), encoding="utf-8")
+        try:
+            make_authority(self._place / "certs", parties_of(self._planned.scenario), days=30, ca_days=30)
+            (self._place / _SCENARIO).write_text(resolved_toml(self._planned.file), encoding="utf-8")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def folder_of(self, role: Role, name: str) -> Path:
@@ -103,7 +110,9 @@ class _Machines:
                 return None
             log = (self._place / f"{name}.log").open("wb")
             with log:
-                process = start_process(["-m", "fedfloor", *arguments], [], stdout=subprocess.PIPE, stderr=log)
+                tie = self._others_end.fileno()
+                command = ["-m", "fedfloor.deploy.kept", str(tie), *arguments]
+                process = start_process(command, [tie], stdout=subprocess.PIPE, stderr=log)
             self._processes[name] = process
         thread = threading.Thread(target=self._watch, args=(name, process), daemon=True)
         self._threads.append(thread)
@@ -132,4 +141,6 @@ class _Machines:
                 process.stdout.close()
         for thread in self._threads:
             thread.join(_PATIENCE)
+        self._tie.close()
+        self._others_end.close()
         shutil.rmtree(self._place, ignore_errors=True)

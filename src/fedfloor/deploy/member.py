@@ -4,6 +4,7 @@ __all__ = ["Member", "MemberRound", "Part"]
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ from fedfloor.deploy.messages import (
     Sums,
     Turn,
 )
+from fedfloor.deploy.scaling import checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.deploy.tops import TopPool
@@ -72,7 +74,9 @@ class Member:
     network: BuiltNetwork  #: tells sizes and shapes; nothing is trained in it
     sums: Sums | None = field(init=False, default=None)
     energy: float | None = field(init=False, default=None)  #: [J] that it reported last; None: it reports none
-    reports: int = field(init=False, default=0)  #: how often it has said that it is ready
+    is_tried: bool = field(init=False, default=False)  #: it has done its trial with the scale of inputs in use
+    is_called: asyncio.Event = field(init=False, default_factory=asyncio.Event)  #: to a trial
+    _training: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)  #: one round at a time
     _is_idle: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _listening: asyncio.Task[Envelope] | None = field(init=False, default=None)
 
@@ -83,39 +87,38 @@ class Member:
         """Hear what the device reports between rounds; ends with a LinkError when the connection does."""
         while True:
             await self._is_idle.wait()
-            self._listening = asyncio.create_task(self.session.receive(Sums, Ready, turn=Turn()))
+            self._listening = listening = asyncio.create_task(self.session.receive(Sums, Ready, turn=Turn()))
             try:
-                envelope = await self._listening
-            except asyncio.CancelledError:
-                if self._is_idle.is_set():
-                    raise
-                continue  # a round has begun, which receives by itself
-            self._note(envelope.message)
-            on_news()
+                await asyncio.wait([listening])
+            finally:
+                listening.cancel()
+            if not listening.cancelled():  # otherwise a round has begun, which receives by itself
+                self._note(listening.result().message)
+                on_news()
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Sums):
-            self.sums = message
+            self.sums = checked_sums(message, self.task.model.input[0], 1)
         elif isinstance(message, Ready):
             self.energy = message.energy_j
-            self.reports += 1
 
     @asynccontextmanager
     async def _in_round(self) -> AsyncIterator[None]:
         """Leave the device's messages to the round."""
-        self._is_idle.clear()
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.wait([self._listening])
-        try:
-            yield
-        finally:
-            self._is_idle.set()
+        async with self._training:
+            self._is_idle.clear()
+            try:
+                if self._listening is not None:
+                    self._listening.cancel()
+                    await asyncio.wait([self._listening])
+                yield
+            finally:
+                self._is_idle.set()
 
     async def train(self, order: MemberRound, pool: TopPool, inputs: Inputs, actuator: Actuator) -> Part:
         """Train with the device in one round. Raises a LinkError or a DeploymentError if that fails."""
         try:
-            async with self._in_round(), asyncio.timeout(order.deadline):
+            async with asyncio.timeout(order.deadline), self._in_round():
                 return await self._train(order, pool, inputs, actuator)
         except BaseException as error:
             if self.session.is_open:  # the device may be waiting for a gradient
@@ -142,15 +145,16 @@ class Member:
             bottom = await self._bottom(turn, below)
             if bottom.loss is None:
                 raise LinkError(f"{task.name}: sent no loss of the network that it trains as a whole.")
-            return self._part(bottom, bottom.weights, bottom.loss, begun, 0.0)
+            return self._part(bottom, bottom.weights, bottom.loss, bottom.samples, begun, 0.0)
         settings = DeviceRound(task.seed, turn.round, task.number, cut, task.learning_rate, task.boundary)
         modelled = share * task.top_cycles[cut] / max(order.frequency, 1.0) / order.iterations
         setting = Setting(order.frequency, order.share, order.power, (modelled,) * order.iterations)
-        top, loss = await pool.begin(task.model, settings, inputs, order.weights[below:]), 0.0
+        top, loss, samples = await pool.begin(task.model, settings, inputs, order.weights[below:]), 0.0, 0
         try:
             with carried_out(actuator, setting):
                 for iteration in range(order.iterations):
                     sent, labels = await self._boundary(turn, cut, iteration)
+                    samples = samples if labels is None else labels.size
                     began = time.monotonic()
                     step = await top.step(sent, labels)
                     await actuator.step(modelled, began=began)
@@ -164,7 +168,7 @@ class Member:
         except BaseException:
             top.abandon()
             raise
-        return self._part(bottom, np.concatenate([bottom.weights, above]), loss, begun, gateway_s)
+        return self._part(bottom, np.concatenate([bottom.weights, above]), loss, samples, begun, gateway_s)
 
     async def _boundary(self, turn: Turn, cut: int, iteration: int) -> tuple[Sent | None, Ints | None]:
         """What the device sends up in an iteration; None for what the gateway has already."""
@@ -197,7 +201,10 @@ class Member:
                 return message
             self._note(message)
 
-    def _part(self, bottom: Bottom, weights: Vector, loss: float, begun: float, gateway_s: float) -> Part:
+    def _part(self, bottom: Bottom, weights: Vector, loss: float, samples: int, begun: float, gateway_s: float) -> Part:
+        if not 1 <= samples <= self.task.batch:
+            raise LinkError(f"{self.task.name}: trained with {samples} samples, expected 1 to {self.task.batch}.")
+        if not (math.isfinite(loss) and np.isfinite(weights).all()):
+            raise LinkError(f"{self.task.name}: its loss or its weights are not finite.")
         link_s = max(time.monotonic() - begun - bottom.seconds - gateway_s, 0.0)
-        points = float(min(bottom.samples, self.task.batch))
-        return Part(weights, loss, points, bottom.seconds, link_s, bottom.energy_j)
+        return Part(weights, loss, float(samples), bottom.seconds, link_s, bottom.energy_j)

@@ -102,6 +102,7 @@ class Sums:
     count: Annotated[int, Whole(2**53)]  #: numbers per channel
     sum: Annotated[Floats, Reals(MOST_CHANNELS, _ANY)]
     square_sum: Annotated[Floats, Reals(MOST_CHANNELS)]
+    devices: Annotated[int, Whole(MOST_DEVICES)] = 1  #: whose samples these are
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,12 +1,15 @@
 """Programs that run until they are told to stop: by Ctrl-C, or by SIGTERM as a service manager sends it."""
 
-__all__ = ["refuse_open_address", "run_until_stopped"]
+__all__ = ["ended_by_sigterm", "refuse_open_address", "run_until_stopped"]
 
 import asyncio
 import contextlib
 import ipaddress
 import signal
-from collections.abc import Coroutine
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fedfloor.errors import DeploymentError, shown
@@ -14,15 +17,46 @@ from fedfloor.errors import DeploymentError, shown
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine; SIGTERM cancels it and counts as a normal end, Ctrl-C raises KeyboardInterrupt."""
+    terminated = False
 
     async def main() -> None:
         task = asyncio.ensure_future(work)
+
+        def terminate() -> None:
+            nonlocal terminated
+            terminated = True
+            task.cancel()
+
         with contextlib.suppress(NotImplementedError):  # Windows
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        try:
             await task
+        except asyncio.CancelledError:
+            if not terminated:
+                raise  # asyncio.run turns it into a KeyboardInterrupt
 
     asyncio.run(main())
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """End the program with code 0 when SIGTERM arrives, after everything that is open has been closed.
+
+    Only the main thread can do this; in another one, SIGTERM does what it did before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the closing
+        sys.exit(0)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def refuse_open_address(option: str, address: str, *, has_tls: bool) -> None:

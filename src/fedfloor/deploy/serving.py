@@ -72,15 +72,15 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
     with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
         earlier = earlier_rounds(planned, text) if options.resume else None
         samples = _test_samples(scenario, options.data_dir)
-        with Station(tasks, StationOptions(options.listen, options.credentials)) as station:
+        with Station(tasks, StationOptions(options.listen, options.credentials, options.wait)) as station:
             options.on_listening(station.port)
             tell(Event(waiting=tuple(task.floor for task in tasks)))
             if earlier is None:
-                inputs = station.agree(options.wait)
+                inputs = station.agree()
                 samples = replace(samples, mean=inputs.mean, deviation=inputs.deviation)
             else:
                 samples = scaled_as(samples, earlier.checkpoint)
-            station.announce(Inputs(samples.mean, samples.deviation), options.wait)
+            station.announce(Inputs(samples.mean, samples.deviation))
             tell(Event())
             with engine_for(job_of(scenario, "cpu"), samples, options.workers or cores()) as engine:
                 plant = DeployedPlant(scenario, engine, station, tell)

@@ -10,7 +10,8 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self, TypeVar
@@ -29,6 +30,7 @@ from fedfloor.deploy.messages import (
     Failed,
     Hello,
     Inputs,
+    Message,
     Model,
     Order,
     Ready,
@@ -39,9 +41,10 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
+from fedfloor.deploy.scaling import agreed, checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.tasks import FloorTask, task_text
-from fedfloor.errors import DeploymentError
+from fedfloor.errors import DeploymentError, FailedRunError
 from fedfloor.rounds.plants.deployed import FloorOrder, FloorReply, Parts, Presence
 from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork
@@ -49,6 +52,8 @@ from fedfloor.training.network.quantised import cast, packed_size, unpack
 
 _LOG = logging.getLogger(__name__)
 _REPORT_S = 2.0  #: how long a new round waits for floors to report after the last one
+_TRIAL_S = 60.0  #: how long the first round waits for the trials of devices that are there
+_MOST_REPLIES = 8  #: of a floor that wait to be looked at; a round has three
 _Result = TypeVar("_Result")
 
 
@@ -58,6 +63,7 @@ class StationOptions:
 
     listen: str  #: HOST:PORT for gateways
     credentials: Credentials | None  #: None: without TLS, on this machine only
+    wait: float = 120.0  #: [s] for all floors and devices before the first round, and for anybody at all before others
 
 
 @dataclass(slots=True, eq=False)
@@ -71,24 +77,37 @@ class _Floor:
     devices: dict[str, float | None] = field(default_factory=dict)  #: that are there, with the energy they reported
     has_reported: bool = False  #: since the last round was settled
     turn: Turn | None = None  #: of the order under way
-    replies: asyncio.Queue[Envelope | LinkError] = field(default_factory=asyncio.Queue)
+    replies: asyncio.Queue[Envelope | LinkError] = field(default_factory=lambda: asyncio.Queue(_MOST_REPLIES))
+
+    @property
+    def count(self) -> int:
+        """How many devices it has if all are there."""
+        return len(self.task.devices)
+
+    @property
+    def described(self) -> int:
+        """How many devices have told their sums."""
+        return 0 if self.sums is None else self.sums.devices
 
     def hear(self, envelope: Envelope) -> None:
         """Keep what the gateway reports, and hand on what belongs to the order under way."""
         message = envelope.message
         if isinstance(message, Sums):
-            self.sums = message
+            self.sums = checked_sums(message, self.task.devices[0].model.input[0], self.count)
         elif isinstance(message, Ready):
             known = {device.name for device in self.task.devices}
             self.energy, self.has_reported = message.energy_j, True
             self.devices = {entry.name: entry.energy_j for entry in message.devices if entry.name in known}
         elif envelope.turn == self.turn:
+            if self.replies.full():
+                raise LinkError("More messages arrived than a round has.")
             self.replies.put_nowait(envelope)
 
     def lose(self, error: LinkError) -> None:
         """Note that the gateway is gone."""
-        self.session, self.devices, self.has_reported = None, {}, False
-        self.replies.put_nowait(error)
+        self.session, self.sums, self.devices, self.has_reported = None, None, {}, False
+        if not self.replies.full():  # if it is, one message too many ends the round of the floor
+            self.replies.put_nowait(error)
 
     async def next(self, kind: type[_Result]) -> _Result:
         """The next message of the order under way, which must be of this kind."""
@@ -117,6 +136,8 @@ class Station:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fedfloor-station", daemon=True)
         self._ending = asyncio.Event()
         self._serving: Any = None
+        self._door: Listener
+        self._end = math.inf  # of waiting for all floors, as `time.monotonic()`
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -127,15 +148,18 @@ class Station:
             self._stop()
             raise answer
         self.port = answer
+        self._end = time.monotonic() + self._options.wait
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._ending.set)
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # what it ran into is of no use any more
             self._serving.result(10.0)
         self._stop()
 
     def _stop(self) -> None:
+        with contextlib.suppress(Exception):  # likewise
+            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(5.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -144,8 +168,8 @@ class Station:
         credentials = self._options.credentials
         guard = guard_for(credentials, "gateway", self._names)
         try:
-            async with Listener(self._options.listen, self._attend, guard, papers_of(credentials)) as door:
-                ready.put(door.port)
+            async with Listener(self._options.listen, self._attend, guard, papers_of(credentials)) as self._door:
+                ready.put(self._door.port)
                 await self._ending.wait()
         except BaseException as error:
             ready.put(error)
@@ -154,19 +178,22 @@ class Station:
     async def _attend(self, session: Session, hello: Hello) -> None:
         """Serve a gateway until its connection ends."""
         floor, size = self._floors[self._names[hello.name]], self._network.layout.size
-        if floor.session is not None:
-            await floor.session.close("Another connection of this gateway has taken its place.")
         task = floor.task
         model = (
             Layout("uint8", (packed_size(self._network.layout.pieces, task.upload),))
             if task.upload < 32
-            else (Layout("float32", (size,)))
+            else Layout("float32", (size,))
         )
         await session.send(Welcome(task_text(task)))
         if self._inputs is not None:
             await session.send(self._inputs)
+        before = floor.session
+        if before is not None:
+            floor.lose(LinkError("Another connection of this gateway has taken its place."))
         floor.session = session
         _LOG.info("%s has joined.", hello.name)
+        if before is not None:
+            await before.close("Another connection of this gateway has taken its place.")
         try:
             while True:
                 floor.hear(
@@ -176,42 +203,45 @@ class Station:
             if floor.session is session:
                 _LOG.warning("%s is gone: %s", hello.name, error)
                 floor.lose(error)
+            if session.is_open:
+                raise
 
     # What the plant asks for
 
-    def agree(self, wait: float) -> built.Inputs:
-        """Wait for the floors [s], and agree on the scale of the inputs from the sums of those that are there."""
-        end = time.monotonic() + wait
-        while any(floor.sums is None for floor in self._floors) and time.monotonic() < end:
-            time.sleep(0.05)
-        sums = [floor.sums for floor in self._floors if floor.sums is not None]
+    def agree(self) -> built.Inputs:
+        """Wait for the floors, and agree on the scale of the inputs from the sums of the devices that are there."""
+        _wait_until(lambda: all(floor.described == floor.count for floor in self._floors), self._end)
+        sums = [entry for entry in [floor.sums for floor in self._floors] if entry is not None]
         if not sums:
             raise DeploymentError(
-                f"no floor has joined with all of its devices within {wait:g} s. Start the gateways and devices"
+                f"no device has joined within {self._options.wait:g} s. Start the gateways and devices"
             )
-        count = sum(entry.count for entry in sums)
-        mean = np.sum([entry.sum for entry in sums], axis=0) / count
-        variance = np.sum([entry.square_sum for entry in sums], axis=0) / count - mean**2
-        deviation = np.sqrt(np.maximum(variance, 0.0))
-        return built.Inputs(mean, np.where(deviation > 0.0, deviation, 1.0))
+        return agreed(sums)
 
-    def announce(self, inputs: built.Inputs, wait: float) -> None:
-        """Tell all floors the scale of the inputs, and wait [s] until their devices are ready."""
+    def announce(self, inputs: built.Inputs) -> None:
+        """Tell all floors the scale of the inputs, and wait until their devices are ready."""
         self._inputs = Inputs(inputs.mean, inputs.deviation)
         self._run(self._broadcast(self._inputs, Turn()))
-        end = time.monotonic() + wait
-        while time.monotonic() < end and not all(
-            len(floor.devices) == len(floor.task.devices) for floor in self._floors
-        ):
-            time.sleep(0.05)
+        _wait_until(lambda: all(len(floor.devices) == floor.count for floor in self._floors), self._end)
+        _wait_until(  # those that are there have to finish their trials
+            lambda: all(len(floor.devices) >= floor.described for floor in self._floors), time.monotonic() + _TRIAL_S
+        )
 
     def observe(self) -> Presence:
-        """Who is there, once the floors have reported after the last round."""
-        end = time.monotonic() + _REPORT_S
-        while time.monotonic() < end and not all(
-            floor.has_reported for floor in self._floors if floor.session is not None
-        ):
-            time.sleep(0.005)
+        """Who is there, once the floors have reported after the last round.
+
+        A round without anybody would teach nothing: it waits for somebody to come back.
+        """
+        _wait_until(
+            lambda: all(floor.has_reported for floor in self._floors if floor.session is not None),
+            time.monotonic() + _REPORT_S,
+        )
+        if not self._has_devices():
+            wait = self._options.wait
+            _LOG.warning("No floor has a device that is ready. Waiting for one, for at most %g s.", wait)
+            if not _wait_until(self._has_devices, time.monotonic() + wait):
+                advice = "Start them, then the base station with --resume"
+                raise FailedRunError(f"no floor had a device that was ready for {wait:g} s. {advice}")
         devices = [(floor.devices, device.name) for floor in self._floors for device in floor.task.devices]
         return Presence(
             floors=np.array([floor.session is not None for floor in self._floors]),
@@ -222,25 +252,23 @@ class Station:
 
     def carry_out(self, index: int, orders: Sequence[FloorOrder], weights: Vector) -> Iterator[FloorReply]:
         """Give orders to the floors and yield what comes of each, as they end."""
-        replies: queue.SimpleQueue[FloorReply] = queue.SimpleQueue()
-
-        async def one(order: FloorOrder) -> None:
-            replies.put(await self._ordered(index, order, weights))
-
-        for order in orders:
-            asyncio.run_coroutine_threadsafe(one(order), self._loop)
-        for _ in orders:
-            yield replies.get()
+        work = [asyncio.run_coroutine_threadsafe(self._ordered(index, order, weights), self._loop) for order in orders]
+        for done in as_completed(work):
+            reply = done.result()
+            if reply.model is None:
+                asyncio.run_coroutine_threadsafe(self._abandon(reply.floor, index), self._loop)
+            yield reply
 
     def settle(self, index: int, completed: Bools) -> None:
-        """Tell the floors that the round is over."""
+        """Tell the floors that the round is over, and look again whether their gateways may be here."""
+        turn = Turn(index, self._attempt)
 
         async def tell() -> None:
-            for floor, used in zip(self._floors, completed.tolist(), strict=True):
+            await self._door.recheck()
+            for floor in self._floors:
                 floor.has_reported = False
-                if floor.session is not None:
-                    with contextlib.suppress(LinkError):
-                        await floor.session.send(Settled(used), Turn(index, self._attempt), timeout=PARTING_S)
+            told = zip(self._floors, completed.tolist(), strict=True)
+            await asyncio.gather(*(_send(floor, Settled(used), turn) for floor, used in told))
 
         self._run(tell())
 
@@ -248,7 +276,7 @@ class Station:
         """One floor's round: the order, and what comes back before its deadline."""
         floor, turn, begun = self._floors[order.floor], Turn(index, self._attempt), time.monotonic()
         times = [begun]
-        floor.turn, floor.replies = turn, asyncio.Queue()
+        floor.turn, floor.replies = turn, asyncio.Queue(_MOST_REPLIES)
         try:
             async with asyncio.timeout(order.deadline):
                 if floor.session is None:
@@ -263,14 +291,15 @@ class Station:
             return self._reply(floor, order, trained, self._received(floor.task, model.weights), _parts(times))
         except (LinkError, TimeoutError, ValueError) as error:
             reason = str(error) or f"no answer within its deadline of {order.deadline:.3g} s"
-            if floor.session is not None:
-                with contextlib.suppress(LinkError):
-                    await floor.session.send(Abandon(), turn, timeout=PARTING_S)
             times.append(time.monotonic())
             nobody = np.zeros(order.cut.size, bool)
             return FloorReply(order.floor, None, 0.0, math.nan, nobody, _parts(times), reason=reason)
         finally:
             floor.turn = None
+
+    async def _abandon(self, floor: int, index: int) -> None:
+        """Tell a floor that nobody waits for its round any more."""
+        await _send(self._floors[floor], Abandon(), Turn(index, self._attempt))
 
     def _message(self, order: FloorOrder, weights: Vector) -> Order:
         task = self._floors[order.floor].task
@@ -297,6 +326,9 @@ class Station:
     def _reply(self, floor: _Floor, order: FloorOrder, trained: Trained, model: Vector, parts: Parts) -> FloorReply:
         shares = {share.name: share for share in trained.devices}
         names = [device.name for device in floor.task.devices]
+        most = sum(device.batch for device in floor.task.devices if device.name in shares)
+        if trained.points > most:
+            raise LinkError(f"It trained with {trained.points:g} samples, but the batches of its devices have {most}.")
         energies = [shares[name].energy_j if name in shares else 0.0 for name in names]
         return FloorReply(
             floor=order.floor,
@@ -311,13 +343,37 @@ class Station:
         )
 
     async def _broadcast(self, message: Inputs, turn: Turn) -> None:
-        for floor in self._floors:
-            if floor.session is not None:
-                with contextlib.suppress(LinkError):
-                    await floor.session.send(message, turn, timeout=PARTING_S)
+        await asyncio.gather(*(_send(floor, message, turn) for floor in self._floors))
+
+    def _has_devices(self) -> bool:
+        return any(floor.devices for floor in self._floors)
 
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+async def _send(floor: _Floor, message: Message, turn: Turn) -> None:
+    """Send something to a floor, if it is there."""
+    if floor.session is not None:
+        with contextlib.suppress(LinkError):
+            await floor.session.send(message, turn, timeout=PARTING_S)
+
+
+async def _cancel_others() -> None:
+    """Cancel everything that still runs in this event loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def _wait_until(is_so: Callable[[], bool], end: float) -> bool:
+    """Wait until something is so, or until a moment of `time.monotonic()`; returns whether it is."""
+    while not is_so():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _parts(times: Sequence[float]) -> Parts:

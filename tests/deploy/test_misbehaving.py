@@ -1,0 +1,357 @@
+"""What machines of a floor survive: peers that misbehave, come late, come twice, or must not come at all."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from fedfloor.deploy import link
+from fedfloor.deploy.authority import make_authority, revoke
+from fedfloor.deploy.certificates import Role
+from fedfloor.deploy.coding import Frame, encode
+from fedfloor.deploy.crossing import activation_layout, label_layout
+from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.guarding import papers_of
+from fedfloor.deploy.messages import (
+    Abandon,
+    Begin,
+    Bottom,
+    Boundary,
+    Expected,
+    Gradient,
+    Hello,
+    Inputs,
+    Message,
+    Model,
+    Order,
+    Present,
+    Ready,
+    Received,
+    Settled,
+    Share,
+    Sums,
+    Trained,
+    Turn,
+)
+from fedfloor.deploy.session import RefusedError, Session
+from fedfloor.deploy.tasks import DeviceTask
+from tests.conftest import known
+from tests.deploy.floors import CUT, TestFloor, lines_of_log
+
+
+@pytest.fixture(scope="module")
+def floor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestFloor]:
+    """A floor with three devices, of which the first is always there."""
+    made = TestFloor(tmp_path_factory.mktemp("floor"))
+    stop = made.start_device(0)
+    made.wait_for([True, False, False])
+    yield made
+    stop()
+    made.close()
+
+
+def test_a_floor_goes_on_with_one_of_three_devices(floor: TestFloor) -> None:
+    reply = floor.carry_out(floor.order())[0]
+    assert reply.took_part.tolist() == [True, False, False]
+    assert reply.points == floor.task.devices[0].batch
+    assert not np.array_equal(known(reply.model), floor.weights)
+
+
+def test_a_device_may_join_late_leave_and_hold_less_than_a_batch(floor: TestFloor) -> None:
+    stop = floor.start_device(1, count=3)
+    floor.wait_for([True, True, False])
+    reply = floor.carry_out(floor.order())[0]
+    assert reply.took_part.tolist() == [True, True, False]
+    assert reply.points == floor.task.devices[0].batch + 3
+    stop()
+    floor.wait_for([True, False, False])
+    assert floor.carry_out(floor.order())[0].took_part.tolist() == [True, False, False]
+
+
+def test_the_newest_connection_of_a_name_wins(floor: TestFloor) -> None:
+    name = floor.task.devices[1].name
+
+    async def twice() -> str:
+        first = await floor.dial_as(Role.DEVICE, name)
+        second = await floor.dial_as(Role.DEVICE, name)
+        try:
+            while True:
+                await first.session.receive(Inputs, Settled, Expected(Begin, {"weights": _any(floor)}))
+        except RefusedError as error:
+            assert second.session.is_open
+            return str(error)
+        finally:
+            await first.session.close()
+            await second.session.close()
+
+    assert "taken its place" in floor.loop.run(twice())
+    floor.wait_for([True, False, False])
+
+
+def _any(floor: TestFloor) -> Layout:
+    return Layout("float32", (floor.network.layout.size,), at_most=True)
+
+
+Answer = Callable[["BadDevice", Session, Turn], Coroutine[Any, Any, None]]
+
+
+class BadDevice:
+    """A device that does its trial well, and then answers a round as it likes."""
+
+    def __init__(self, floor: TestFloor, place: int, answer: Answer) -> None:
+        self.floor, self.name, self.answer = floor, floor.task.devices[place].name, answer
+        self.task: DeviceTask = floor.task.devices[place]
+        self.refused = ""
+
+    async def serve(self) -> None:
+        joined = await self.floor.dial_as(Role.DEVICE, self.name)
+        session = joined.session
+        try:
+            await session.send(Sums(784, np.array([1.0]), np.array([1.0])))
+            while True:
+                envelope = await session.receive(
+                    Inputs, Settled, Expected(Begin, {"weights": _any(self.floor)}), _gradient(self.floor, self.task)
+                )
+                message, turn = envelope.message, envelope.turn
+                if isinstance(message, Inputs):
+                    await session.send(Ready(None))
+                elif isinstance(message, Begin) and turn.attempt == 1:
+                    await session.send(self.boundary(), turn)
+                    await session.receive(_gradient(self.floor, self.task), turn=turn)
+                    await session.send(Bottom(0.1, None, 1, None, message.weights), turn)
+                elif isinstance(message, Begin):
+                    await self.answer(self, session, turn)
+        except LinkError as error:
+            self.refused = str(error)
+        finally:
+            await session.close()
+
+    def boundary(self, count: int = 2, **changes: Any) -> Boundary:
+        """What a good device would send, except for the changes."""
+        layout, labels = activation_layout(self.task, self.floor.network, CUT), label_layout(self.task)
+        activations = np.zeros((count, *layout.shape[1:]), layout.dtype)
+        return replace(Boundary(0, None, activations, np.zeros(count, labels.dtype)), **changes)
+
+
+def _gradient(floor: TestFloor, task: DeviceTask) -> Expected:
+    return Expected(Gradient, {"gradient": activation_layout(task, floor.network, CUT)})
+
+
+def _sends(**changes: Callable[[Boundary], Any]) -> Answer:
+    async def answer(device: BadDevice, session: Session, turn: Turn) -> None:
+        good = device.boundary()
+        await session.send(replace(good, **{name: change(good) for name, change in changes.items()}), turn)
+
+    return answer
+
+
+async def _sends_another_message(_: BadDevice, session: Session, turn: Turn) -> None:
+    await session.send(Received(), turn)
+
+
+async def _sends_many_samples(device: BadDevice, session: Session, turn: Turn) -> None:
+    await session.send(device.boundary(device.task.batch + 1), turn)
+
+
+async def _sends_other_weights(device: BadDevice, session: Session, turn: Turn) -> None:
+    for iteration in range(device.task.local_iterations):
+        labels = None if iteration else np.zeros(2, np.uint8)
+        await session.send(device.boundary(iteration=iteration, labels=labels), turn)
+        await session.receive(_gradient(device.floor, device.task), turn=turn)
+    await session.send(Bottom(0.1, None, 2, None, np.zeros(3, np.float32)), turn)
+
+
+async def _sends_nothing(_: BadDevice, __: Session, ___: Turn) -> None:
+    await asyncio.sleep(0.0)
+
+
+BAD_DEVICES = {
+    "another shape": (_sends(activations=lambda good: good.activations[:, :1].copy()), "expected float32"),
+    "another type": (_sends(activations=lambda good: good.activations.astype(np.float16)), "got float16"),
+    "not a number": (_sends(activations=lambda good: good.activations * np.nan), "not finite"),
+    "more than a batch": (_sends_many_samples, "expected float32"),
+    "endless loss": (_sends(activations=lambda good: good.activations + np.float32(3e38)), "not finite"),
+    "no such class": (_sends(labels=lambda good: good.labels + 77), "labels must be 0 to 9"),
+    "too few labels": (_sends(labels=lambda good: good.labels[:1]), "must be"),
+    "another iteration": (_sends(iteration=lambda _: 3), "iteration 3 instead of 0"),
+    "another message": (_sends_another_message, "not expected here"),
+    "weights of another network": (_sends_other_weights, "Bottom.weights"),
+    "nothing": (_sends_nothing, "not done within"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_DEVICES)
+def test_a_device_that_misbehaves_is_left_out_and_the_others_complete_the_round(floor: TestFloor, kind: str) -> None:
+    answer, words = BAD_DEVICES[kind]
+    bad = BadDevice(floor, 1, answer)
+    with lines_of_log() as lines:
+        stop = floor.loop.start(bad.serve())
+        floor.wait_for([True, True, False])
+        reply = floor.carry_out(floor.order(deadline=3.0 if kind == "nothing" else 30.0))[0]
+        stop()
+        floor.wait_for([True, False, False])
+    assert reply.model is not None, reply.reason
+    assert reply.took_part.tolist() == [True, False, False]
+    assert any(f"{bad.name} is left out" in line and words in line for line in lines), lines
+
+
+class BadGateway:
+    """The gateway of the second floor, which answers an order as it likes."""
+
+    def __init__(self, floor: TestFloor, trained: Trained, model: Message, times: int = 1) -> None:
+        self.floor, self.trained, self.model, self.times = floor, trained, model, times
+
+    async def serve(self) -> None:
+        joined = await self.floor.dial_as(Role.GATEWAY, self.floor.other.floor)
+        session = joined.session
+        try:
+            await session.send(Ready(None, tuple(Present(device.name, None) for device in self.floor.other.devices)))
+            while True:
+                layout = Layout("float32", (self.floor.network.layout.size,))
+                envelope = await session.receive(Inputs, Settled, Abandon, Expected(Order, {"weights": layout}))
+                if isinstance(envelope.message, Order):
+                    await session.send(Received(), envelope.turn)
+                    await session.send(self.trained, envelope.turn)
+                    for _ in range(self.times):
+                        await session.send(self.model, envelope.turn)
+        finally:
+            await session.close()
+
+
+def _trained(floor: TestFloor, **changes: Any) -> Trained:
+    shares = tuple(Share(device.name, 0.1, 0.1, None) for device in floor.other.devices)
+    return replace(Trained(2.3, 2.0, None, shares), **changes)
+
+
+BAD_GATEWAYS: dict[str, tuple[Callable[[TestFloor], BadGateway], str]] = {
+    "another shape": (
+        lambda floor: BadGateway(floor, _trained(floor), Model(floor.weights[1:])), "Model.weights: expected float32"
+    ),
+    "another type": (
+        lambda floor: BadGateway(floor, _trained(floor), Model(floor.weights.astype(np.float16))), "got float16"
+    ),
+    "not a number": (lambda floor: BadGateway(floor, _trained(floor), Model(floor.weights * np.nan)), "not finite"),
+    "oversize": (
+        lambda floor: BadGateway(floor, _trained(floor), Model(np.zeros(2**24, np.float32))), "got float32 of 16777216"
+    ),
+    "no loss": (lambda floor: BadGateway(floor, _trained(floor, loss=np.nan), Model(floor.weights)), "Trained.loss"),
+    "more points than a batch": (
+        lambda floor: BadGateway(floor, _trained(floor, points=1e9), Model(floor.weights)), "trained with 1e+09 samples"
+    ),
+    "no model": (lambda floor: BadGateway(floor, _trained(floor), Received()), "Received came instead of Model"),
+    "nothing": (lambda floor: BadGateway(floor, _trained(floor), Received(), 0), "no answer within its deadline"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD_GATEWAYS)
+def test_a_gateway_that_misbehaves_is_lost_and_the_others_complete_the_round(floor: TestFloor, kind: str) -> None:
+    make, words = BAD_GATEWAYS[kind]
+    stop = floor.loop.start(make(floor).serve())
+    floor.wait_for([True, True], floor=1)
+    replies = floor.carry_out(floor.order(), floor.order(1, deadline=1.0 if kind == "nothing" else 30.0))
+    stop()
+    floor.wait_for([False, False], floor=1)
+    assert replies[0].model is not None, replies[0].reason
+    assert replies[1].model is None
+    assert words in replies[1].reason
+
+
+def test_messages_that_nobody_waits_for_do_not_pile_up(floor: TestFloor) -> None:
+    flood = BadGateway(floor, _trained(floor), Trained(1.0, 1.0, None, ()), 5000)
+    with lines_of_log() as lines:
+        stop = floor.loop.start(flood.serve())
+        floor.wait_for([True, True], floor=1)
+        replies = floor.carry_out(floor.order(), floor.order(1))
+        stop()
+        floor.wait_for([False, False], floor=1)
+    assert replies[0].model is not None, replies[0].reason
+    assert replies[1].model is None
+    assert not any("mistake in this program" in line for line in lines)
+
+
+def test_late_replies_of_a_round_are_dropped(floor: TestFloor) -> None:
+    ready = Ready(None, tuple(Present(device.name, None) for device in floor.other.devices))
+
+    async def late() -> None:
+        session, orders = (await floor.dial_as(Role.GATEWAY, floor.other.floor)).session, list[Turn]()
+        try:
+            await session.send(ready)
+            while True:
+                layout = Layout("float32", (floor.network.layout.size,))
+                envelope = await session.receive(Inputs, Settled, Abandon, Expected(Order, {"weights": layout}))
+                orders += [envelope.turn] if isinstance(envelope.message, Order) else []
+                if len(orders) == 2:
+                    for turn, loss in zip(orders, (7.0, 1.0), strict=True):
+                        await session.send(Received(), turn)
+                        await session.send(_trained(floor, loss=loss), turn)
+                        await session.send(Model(floor.weights), turn)
+                    orders.clear()
+        finally:
+            await session.close()
+
+    stop = floor.loop.start(late())
+    floor.wait_for([True, True], floor=1)
+    assert floor.carry_out(floor.order(1, deadline=0.5))[1].model is None
+    reply = floor.carry_out(floor.order(1))[1]
+    assert reply.model is not None, reply.reason
+    assert reply.loss == 1.0
+    stop()
+    floor.wait_for([False, False], floor=1)
+
+
+async def _refusal_of_another_version(floor: TestFloor, name: str) -> str:
+    papers = known(papers_of(floor.credentials(Role.DEVICE, name)))()
+    credentials = grpc.ssl_channel_credentials(papers.ca, papers.key, papers.certificate)
+    async with grpc.aio.secure_channel(f"127.0.0.1:{floor.gateway}", credentials) as channel:
+        call = channel.stream_stream(f"/{link.SERVICE}/{link.METHOD}")()
+        frame = Frame.FromString(next(encode(Hello("device", name, "", "{}"), Turn())))
+        frame.protocol = 9
+        await call.write(frame.SerializeToString())
+        answer: str = Frame.FromString(await call.read()).refused.reason
+        return answer
+
+
+def test_machines_that_may_not_join_are_refused_with_a_reason(floor: TestFloor, tmp_path: Path) -> None:
+    one, two = (device.name for device in floor.task.devices[1:3])
+    strange = floor.other.devices[0].name
+
+    async def refusal(*arguments: Any, **options: Any) -> str:
+        try:
+            joined = await floor.dial_as(*arguments, **options)
+        except LinkError as error:
+            return str(error)
+        await joined.session.close()
+        return "welcome"
+
+    make_authority(tmp_path / "foreign", [(Role.DEVICE, one)])
+    with lines_of_log() as lines:
+        assert "is not for the name" in floor.loop.run(refusal(Role.DEVICE, one, called=two))
+        assert "has no device" in floor.loop.run(refusal(Role.DEVICE, strange))
+        assert "ended" in floor.loop.run(refusal(Role.DEVICE, one, folder=tmp_path / "foreign" / "device" / one))
+        assert "speaks protocol 9" in floor.loop.run(_refusal_of_another_version(floor, one))
+        reply = floor.carry_out(floor.order())[0]
+    assert reply.took_part.tolist() == [True, False, False]
+    assert sum(line.startswith("Refused") for line in lines) >= 3, lines
+
+
+def test_a_device_that_is_revoked_while_it_is_connected_is_sent_away_after_the_round(tmp_path: Path) -> None:
+    floor = TestFloor(tmp_path, devices=2)
+    try:
+        stops = [floor.start_device(place) for place in range(2)]
+        floor.wait_for([True, True])
+        name = floor.task.devices[1].name
+        revoke(floor.certs, name, role=Role.DEVICE)
+        with lines_of_log() as lines:
+            assert floor.carry_out(floor.order())[0].took_part.all()
+            floor.wait_for([True, False])
+            assert floor.carry_out(floor.order())[0].took_part.tolist() == [True, False]
+        assert any(line.startswith(f"Refused {name}") and "revoked" in line for line in lines)
+        for stop in stops:
+            stop()
+    finally:
+        floor.close()
