@@ -8,7 +8,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -93,9 +93,7 @@ class TestFloor:
         self.weights = np.zeros(self.network.layout.size, np.float32)
         self.network.layout.save(self.weights)
         self.loop, self.round = Loop(), 0
-        options = StationOptions("127.0.0.1:0", self.credentials(Role.SERVER, BASE_STATION), 0.1)
-        self.station = Station(self.tasks, options)
-        self.station.__enter__()
+        self.station = self._station(0)
         self.gateway = 0  #: port for devices
         ready = threading.Event()
 
@@ -115,6 +113,16 @@ class TestFloor:
         self._gateway = self.loop.start(serve_gateway(gateway))
         assert ready.wait(PATIENCE)
         self.station.announce(INPUTS)
+
+    def _station(self, port: int) -> Station:
+        options = StationOptions(f"127.0.0.1:{port}", self.credentials(Role.SERVER, BASE_STATION), 0.1)
+        return Station(self.tasks, options).__enter__()
+
+    def restart_station(self, tasks: tuple[FloorTask, ...]) -> None:
+        """End the base station, and start one at the same address that knows nothing of the first."""
+        self.station.__exit__()
+        self.tasks, self.task = tasks, tasks[0]
+        self.station = self._station(self.station.port)
 
     def credentials(self, role: Role, name: str) -> Credentials:
         return Credentials(self.certs / role / name, role)
@@ -197,7 +205,3 @@ def lines_of_log() -> Iterator[list[str]]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
-
-
-Playing = Callable[[Joined, Any], Awaitable[None]]
-__all__ = ["CUT", "INPUTS", "FloorTask", "Playing", "TestFloor", "lines_of_log", "some_data", "wait_until"]

@@ -1,6 +1,8 @@
 """What machines of a floor survive: peers that misbehave, come late, come twice, or must not come at all."""
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +13,12 @@ import numpy as np
 import pytest
 
 from fedfloor.deploy import link
+from fedfloor.deploy.actuators.choosing import make_actuator
 from fedfloor.deploy.authority import make_authority, revoke
 from fedfloor.deploy.certificates import Role
-from fedfloor.deploy.coding import Frame, encode
+from fedfloor.deploy.coding import encode
 from fedfloor.deploy.crossing import activation_layout, label_layout
+from fedfloor.deploy.device import Device, serve_device
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.guarding import papers_of
 from fedfloor.deploy.messages import (
@@ -23,6 +27,7 @@ from fedfloor.deploy.messages import (
     Bottom,
     Boundary,
     Expected,
+    Failed,
     Gradient,
     Hello,
     Inputs,
@@ -37,11 +42,14 @@ from fedfloor.deploy.messages import (
     Sums,
     Trained,
     Turn,
+    Welcome,
 )
 from fedfloor.deploy.session import RefusedError, Session
-from fedfloor.deploy.tasks import DeviceTask
+from fedfloor.deploy.tasks import DeviceTask, task_text
+from fedfloor.deploy.wire_pb2 import Frame
 from tests.conftest import known
-from tests.deploy.floors import CUT, TestFloor, lines_of_log
+from tests.deploy.floors import CUT, INPUTS, TestFloor, lines_of_log, some_data, wait_until
+from tests.deploy.programs import descendants
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +184,8 @@ BAD_DEVICES = {
     "not a number": (_sends(activations=lambda good: good.activations * np.nan), "not finite"),
     "more than a batch": (_sends_many_samples, "expected float32"),
     "endless loss": (_sends(activations=lambda good: good.activations + np.float32(3e38)), "not finite"),
-    "no such class": (_sends(labels=lambda good: good.labels + 77), "labels must be 0 to 9"),
-    "too few labels": (_sends(labels=lambda good: good.labels[:1]), "must be"),
+    "no such class": (_sends(labels=lambda good: known(good.labels) + 77), "labels must be 0 to 9"),
+    "too few labels": (_sends(labels=lambda good: known(good.labels)[:1]), "must be"),
     "another iteration": (_sends(iteration=lambda _: 3), "iteration 3 instead of 0"),
     "another message": (_sends_another_message, "not expected here"),
     "weights of another network": (_sends_other_weights, "Bottom.weights"),
@@ -339,19 +347,90 @@ def test_machines_that_may_not_join_are_refused_with_a_reason(floor: TestFloor, 
     assert sum(line.startswith("Refused") for line in lines) >= 3, lines
 
 
-def test_a_device_that_is_revoked_while_it_is_connected_is_sent_away_after_the_round(tmp_path: Path) -> None:
-    floor = TestFloor(tmp_path, devices=2)
+def test_a_device_that_is_revoked_while_it_is_connected_is_sent_away_after_the_round(floor: TestFloor) -> None:
+    name, stop = floor.task.devices[2].name, floor.start_device(2)
+    floor.wait_for([True, False, True])
+    revoke(floor.certs, name, role=Role.DEVICE)
+    with lines_of_log() as lines:
+        assert floor.carry_out(floor.order())[0].took_part.tolist() == [True, False, True]
+        floor.wait_for([True, False, False])
+        assert floor.carry_out(floor.order())[0].took_part.tolist() == [True, False, False]
+    stop()
+    assert any(line.startswith(f"Refused {name}") and "revoked" in line for line in lines)
+
+
+def test_a_floor_follows_a_base_station_that_begins_anew_and_one_with_another_scenario(floor: TestFloor) -> None:
+    tasks = floor.tasks
+    slower = [device.model_copy(update={"learning_rate": 0.01}) for device in floor.task.devices]
+    other = (floor.task.model_copy(update={"devices": tuple(slower)}), tasks[1])
+    for each in (tasks, other, tasks):
+        floor.restart_station(each)
+        wait_until(lambda: floor.station._floors[0].described == 1)
+        floor.station.announce(floor.station.agree())
+        floor.wait_for([True, False, False])
+        assert floor.carry_out(floor.order())[0].took_part.tolist() == [True, False, False]
+
+
+def test_a_device_sends_no_samples_unless_its_owner_allows_it(floor: TestFloor) -> None:
+    task = floor.task.devices[0].model_copy(update={"min_cut": 0})
+    answers: list[Message] = []
+
+    async def curious(session: Session, _: Hello) -> None:
+        await session.send(Welcome(task_text(task)))
+        await session.receive(Sums)
+        await session.send(Inputs(INPUTS.mean, INPUTS.deviation))
+        await session.receive(Ready)
+        await session.send(Begin(0, 1, 1e9, 0.1, 10.0, np.zeros(0, np.float32)), Turn(0, 2))
+        boundary = {"activations": activation_layout(task, floor.network, 0), "labels": label_layout(task)}
+        answers.append((await session.receive(Failed, Expected(Boundary, boundary))).message)
+
+    async def ask(*, allow_samples: bool) -> None:
+        async with link.Listener("127.0.0.1:0", curious, lambda *_: "") as door:
+            device = Device(
+                name=task.name,
+                gateway=f"127.0.0.1:{door.port}",
+                data=some_data,
+                actuator=make_actuator("log"),
+                credentials=None,
+                allow_samples=allow_samples,
+            )
+            serving = asyncio.create_task(serve_device(device))
+            while not answers:
+                await asyncio.sleep(0.02)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    floor.loop.run(ask(allow_samples=False))
+    (answer,) = answers
+    assert isinstance(answer, Failed)
+    assert "--allow-samples" in answer.reason
+    answers.clear()
+    floor.loop.run(ask(allow_samples=True))
+    assert isinstance(answers[0], Boundary)
+
+
+@pytest.mark.slow
+def test_fifty_devices_in_one_process_leave_nothing_behind_in_twenty_rounds(tmp_path: Path) -> None:
+    floor = TestFloor(tmp_path, devices=50)
     try:
-        stops = [floor.start_device(place) for place in range(2)]
-        floor.wait_for([True, True])
-        name = floor.task.devices[1].name
-        revoke(floor.certs, name, role=Role.DEVICE)
-        with lines_of_log() as lines:
-            assert floor.carry_out(floor.order())[0].took_part.all()
-            floor.wait_for([True, False])
-            assert floor.carry_out(floor.order())[0].took_part.tolist() == [True, False]
-        assert any(line.startswith(f"Refused {name}") and "revoked" in line for line in lines)
-        for stop in stops:
-            stop()
+        for place in range(50):
+            floor.start_device(place)
+        floor.wait_for([True] * 50)
+        sizes = []
+        for _ in range(25):
+            assert floor.carry_out(floor.order(deadline=120.0))[0].took_part.all()
+            sizes.append(_footprint())
+        memory, threads, descriptors = zip(*sizes, strict=True)
+        assert memory[-1] <= 1.05 * memory[4], memory
+        assert threads[-1] <= threads[4], threads
+        assert max(descriptors[-10:]) <= max(descriptors[:10]), descriptors
     finally:
         floor.close()
+
+
+def _footprint() -> tuple[int, int, int]:
+    """Memory [kB] of this process and those that it has started, and the threads and open descriptors of this one."""
+    numbers = [os.getpid(), *descendants(os.getpid())]
+    texts = [Path(f"/proc/{number}/status").read_text() for number in numbers]
+    memory = sum(int(line.split()[1]) for text in texts for line in text.splitlines() if line.startswith("VmRSS"))
+    return memory, threading.active_count(), len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # of this moment

@@ -15,7 +15,7 @@ from fedfloor.deploy.gateway import Gateway, serve_gateway
 from fedfloor.deploy.holdings import data_source
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.options import DeviceOptions, GatewayOptions, ServerOptions
-from fedfloor.deploy.running import ended_by_sigterm, refuse_open_address, run_until_stopped
+from fedfloor.deploy.running import refuse_open_address, run_until_stopped
 from fedfloor.deploy.serving import DeployedRun, Serving, serve_planned
 from fedfloor.errors import DeploymentError
 from fedfloor.rounds.events import Tell
@@ -40,8 +40,7 @@ def run_server(
         workers=options.workers,
         on_listening=on_listening,
     )
-    with ended_by_sigterm():
-        return serve_planned(planned, serving, tell=tell)
+    return serve_planned(planned, serving, tell=tell)
 
 
 def run_gateway(options: GatewayOptions, *, on_listening: Callable[[int], None]) -> None:

@@ -107,6 +107,7 @@ class _Gateway:
     task: FloorTask | None = field(init=False, default=None)
     network: built.BuiltNetwork = field(init=False)  #: tells sizes and shapes; nothing is trained in it
     inputs: built.Inputs | None = field(init=False, default=None)
+    is_agreed: bool = field(init=False, default=False)  #: the base station that is connected has sent these inputs
     members: dict[str, Member] = field(init=False, default_factory=dict)  #: devices that are connected, by name
     feedback: Feedback | None = field(init=False, default=None)
     _has_task: asyncio.Event = field(init=False, default_factory=asyncio.Event)
@@ -181,6 +182,7 @@ class _Gateway:
     async def follow(self, joined: Joined) -> None:
         """Do what the base station asks for until the connection ends."""
         self._adopt(parse_task(joined.welcome.task, FloorTask, self.options.station))
+        self.is_agreed = False  # it may be another run, with another scale
         self._has_news.set()
         try:
             await until_one_ends(self._answer(joined.session), self._report(joined.session))
@@ -202,7 +204,8 @@ class _Gateway:
             run = f"{task.devices[0].plant} {seed}"
             feedback = Feedback(network.layout.pieces, task.upload, folder=self.options.state, run=run)
         self.network, self.inputs, self.feedback, self.task = network, None, feedback, task
-        for member in self.members.values():
+        before, self.members = self.members, {}
+        for member in before.values():
             member.session.end("The base station has another task.")
         self._has_task.set()
 
@@ -217,7 +220,8 @@ class _Gateway:
                 told = sums
                 await session.send(added(sums))
             energy = None if self.options.energy is None else await asyncio.to_thread(self.options.energy.read)
-            devices = tuple(Present(name, each.energy) for name, each in sorted(self.members.items()) if each.is_tried)
+            ready = [(name, member) for name, member in sorted(self.members.items()) if member.is_tried]
+            devices = tuple(Present(name, member.energy) for name, member in ready) if self.is_agreed else ()
             await session.send(Ready(energy, devices))
 
     async def _answer(self, session: Session) -> None:
@@ -240,7 +244,8 @@ class _Gateway:
 
     def _take_scale(self, inputs: built.Inputs) -> None:
         """Call all devices to a trial with the scale of the inputs, unless they know it."""
-        known = self.inputs
+        known, self.is_agreed = self.inputs, True
+        self._has_news.set()
         if (
             known is not None
             and np.array_equal(known.mean, inputs.mean)
@@ -293,7 +298,7 @@ class _Gateway:
         weights: Vector = order.weights if task.download == 32 else uncast(order.weights.tobytes(), layout.pieces)
         if order.cuts.size != len(task.devices) or order.frequencies_hz.size != len(task.devices):
             raise DeploymentError(f"the order must have {len(task.devices)} cuts and frequencies")
-        if self.inputs is None:
+        if self.inputs is None or not self.is_agreed:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         spent = None if self.options.meter is None else self.options.meter.start()
         there = [(place, self.members.get(device.name)) for place, device in enumerate(task.devices)]

@@ -17,7 +17,6 @@ from fedfloor.deploy.authority import BASE_STATION, make_authority, parties_of
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.commands import run_server
 from fedfloor.deploy.options import LocalOptions, ServerOptions
-from fedfloor.deploy.running import ended_by_sigterm
 from fedfloor.deploy.serving import DeployedRun
 from fedfloor.rounds.events import Tell
 from fedfloor.runs.planned import PlannedRun
@@ -32,7 +31,7 @@ _PATIENCE = 5.0  #: [s] that a process may take to end by itself
 
 def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, tell: Tell) -> DeployedRun:
     """Run a plant on this machine until the last round has ended; devices hold their shares of the scenario's data."""
-    with ended_by_sigterm(), _Machines(planned, options, own=own) as plant:
+    with _Machines(planned, options, own=own) as plant:
         server = ServerOptions(
             listen=f"{_HOST}:0",
             certs=plant.folder_of(Role.SERVER, BASE_STATION),

@@ -5,14 +5,16 @@ __all__ = ["ended_by_sigterm", "refuse_open_address", "run_until_stopped"]
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import signal
 import sys
-import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fedfloor.errors import DeploymentError, shown
+from fedfloor.errors import DeploymentError, StoppedRunError, shown
+
+_LOG = logging.getLogger(__name__)
 
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -40,21 +42,23 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """End the program with code 0 when SIGTERM arrives, after everything that is open has been closed.
+    """Treat SIGTERM like Ctrl-C inside the block, except that the program then ends with code 0."""
+    terminated = False
 
-    Only the main thread can do this; in another one, SIGTERM does what it did before.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
+    def interrupt(*_: object) -> None:
+        nonlocal terminated
+        terminated = True
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the closing
-        sys.exit(0)
+        raise KeyboardInterrupt  # unlike SystemExit, nothing takes it for a mistake of a policy
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except (KeyboardInterrupt, StoppedRunError) as error:
+        if not terminated:
+            raise
+        _LOG.warning("Ended by SIGTERM. %s", error)
+        sys.exit(0)
     finally:
         signal.signal(signal.SIGTERM, before)
 

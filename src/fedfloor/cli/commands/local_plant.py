@@ -49,13 +49,14 @@ def local_plant(
     from fedfloor import api
     from fedfloor.cli.show.machines import deployed_as_json, logging_to_stderr, plant_view, print_deployed
     from fedfloor.cli.show.terminal import print_json
+    from fedfloor.deploy.running import ended_by_sigterm
 
     (planned,) = api.plan_runs(
         scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,
         training=True, resume=options.resume,
     )  # fmt: skip
     assert planned.folder is not None
-    with plant_view(planned, quiet=quiet) as view, logging_to_stderr(quiet=True):
+    with logging_to_stderr(quiet=True), ended_by_sigterm(), plant_view(planned, quiet=quiet) as view:
         try:
             done = api.serve_here(planned, options, own=own, on_event=view.show)
         except KeyboardInterrupt:

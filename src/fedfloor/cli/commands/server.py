@@ -50,13 +50,14 @@ def server(
     from fedfloor.cli.show.machines import deployed_as_json, listening, logging_to_stderr, print_deployed
     from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import training
+    from fedfloor.deploy.running import ended_by_sigterm
 
     (planned,) = api.plan_runs(
         scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,
         training=True, resume=options.resume,
     )  # fmt: skip
     assert planned.folder is not None
-    with logging_to_stderr(quiet=quiet), training(planned, quiet=quiet) as view:
+    with logging_to_stderr(quiet=quiet), ended_by_sigterm(), training(planned, quiet=quiet) as view:
         try:
             done = api.serve(planned, options, on_event=view.show, on_listening=listening(options.listen))
         except KeyboardInterrupt:
