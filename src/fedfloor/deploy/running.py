@@ -1,20 +1,15 @@
 """Programs that run until they are told to stop: by Ctrl-C, or by SIGTERM as a service manager sends it."""
 
-__all__ = ["ended_by_sigterm", "refuse_open_address", "run_until_stopped"]
+__all__ = ["refuse_open_address", "run_until_stopped"]
 
 import asyncio
 import contextlib
 import ipaddress
-import logging
 import signal
-import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from typing import Any
 
-from fedfloor.errors import DeploymentError, StoppedRunError, shown
-
-_LOG = logging.getLogger(__name__)
+from fedfloor.errors import DeploymentError, shown
 
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -38,29 +33,6 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
                 raise  # asyncio.run turns it into a KeyboardInterrupt
 
     asyncio.run(main())
-
-
-@contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C inside the block, except that the program then ends with code 0."""
-    terminated = False
-
-    def interrupt(*_: object) -> None:
-        nonlocal terminated
-        terminated = True
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the closing
-        raise KeyboardInterrupt  # unlike SystemExit, nothing takes it for a mistake of a policy
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except (KeyboardInterrupt, StoppedRunError) as error:
-        if not terminated:
-            raise
-        _LOG.warning("Ended by SIGTERM. %s", error)
-        sys.exit(0)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def refuse_open_address(option: str, address: str, *, has_tls: bool) -> None:

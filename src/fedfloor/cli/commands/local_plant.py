@@ -19,6 +19,7 @@ from fedfloor.cli.options import (
     app,
     with_options,
 )
+from fedfloor.cli.signals import ended_by_sigterm
 from fedfloor.deploy.options import LocalOptions
 from fedfloor.errors import StoppedRunError
 
@@ -49,7 +50,6 @@ def local_plant(
     from fedfloor import api
     from fedfloor.cli.show.machines import deployed_as_json, logging_to_stderr, plant_view, print_deployed
     from fedfloor.cli.show.terminal import print_json
-    from fedfloor.deploy.running import ended_by_sigterm
 
     (planned,) = api.plan_runs(
         scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,

@@ -19,6 +19,7 @@ from fedfloor.cli.options import (
     app,
     with_options,
 )
+from fedfloor.cli.signals import ended_by_sigterm
 from fedfloor.deploy.options import ServerOptions
 from fedfloor.errors import StoppedRunError
 
@@ -50,7 +51,6 @@ def server(
     from fedfloor.cli.show.machines import deployed_as_json, listening, logging_to_stderr, print_deployed
     from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import training
-    from fedfloor.deploy.running import ended_by_sigterm
 
     (planned,) = api.plan_runs(
         scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,
