@@ -121,6 +121,7 @@ def test_the_grid_tells_who_was_done_who_failed_and_who_was_not_selected(
     assert "failed: short of energy" in text_of(browser, "#key")
 
 
+@pytest.mark.slow
 def test_the_grid_is_read_with_the_keyboard(browser: Any, watch: Watch, real: Growing) -> None:
     real.write(0, 8)
     watch(real.folder)

@@ -245,7 +245,7 @@ class FollowedRun:
             records=reading.kept.logged(self.folder / ROUNDS),
             summary=_summary(reading, scenario),
             holding=beside(holding_from, self.folder / HOLDING, problems),
-            bounds=() if bounds is None and problems else bounds,
+            bounds=() if bounds is None and (self.folder / BOUNDS).exists() else bounds,
         )
         return run, reading.kept.arrays(run), problems
 

@@ -2,6 +2,7 @@
 
 __all__ = ["WatchServer"]
 
+import errno
 import gzip
 import hashlib
 import io
@@ -93,7 +94,8 @@ class WatchServer(ThreadingHTTPServer):
             super().__init__(address, _Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
-            advice = "Name another one with --port, or leave it out for a free one"
+            is_elsewhere = getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+            advice = "Name an address of this machine" if is_elsewhere else "Name another port, or 0 for a free one"
             raise FedfloorError(f"{host} port {port}: cannot be opened: {reason}. {advice}") from None
         bound = str(self.server_address[0])
         self.access = Access.of(host, self.server_port, token=token or not is_loopback(bound))
