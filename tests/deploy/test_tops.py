@@ -384,6 +384,7 @@ def program() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_process_has_one_thread_and_ends_quietly_when_its_parent_is_killed() -> None:
     with program() as (parent, process):
         assert b"OMP_NUM_THREADS=1" in (process / "environ").read_bytes().split(b"\0")
