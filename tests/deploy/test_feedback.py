@@ -52,6 +52,14 @@ def test_a_round_that_is_done_again_sends_the_same(tmp_path: Path) -> None:
     assert sent(kept, 1) == again
 
 
+def test_a_run_that_begins_anew_begins_without_errors(tmp_path: Path) -> None:
+    kept = feedback(tmp_path)
+    for index in (0, 1, 2):
+        sent(kept, index)
+        kept.settle(index, completed=True)
+    assert sent(feedback(tmp_path), 0) == sent(feedback(), 0)
+
+
 def test_errors_outlast_a_restart_but_not_the_run(tmp_path: Path) -> None:
     kept = feedback(tmp_path)
     sent(kept, 0)

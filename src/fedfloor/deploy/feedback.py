@@ -38,8 +38,9 @@ class Feedback:
 
     def message(self, update: Vector, *, seed: int, index: int, floor: int) -> bytes:
         """The rounded update (P,) of a round as it is sent; a ValueError says that it is not finite."""
-        if index <= self._last:
-            self._after, self._last = self._before, index - 1
+        if index <= self._last:  # done again, or a new run with the same name and seed
+            self._after = self._before if index == self._last else np.zeros_like(self._before)
+            self._last = index - 1
         with np.errstate(over="ignore", invalid="ignore"):
             whole = update + self._after
         try:

@@ -88,6 +88,9 @@ class Member:
         while True:
             await self._is_idle.wait()
             self._listening = listening = asyncio.create_task(self.session.receive(Sums, Ready, turn=Turn()))
+            listening.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # it may be of no use any more
             try:
                 await asyncio.wait([listening])
             finally:
