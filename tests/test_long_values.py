@@ -147,6 +147,7 @@ def test_whatever_a_trace_holds_its_message_is_short(write: Callable[[Table], Pa
         assert_is_short(caught.value)
 
 
+@pytest.mark.slow
 def test_a_long_name_or_path_is_refused_before_anything_is_written(
     fedfloor_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:

@@ -233,6 +233,7 @@ def test_unknown_loggers_and_missing_folders_are_named(fedfloor_command: Callabl
 
 
 @needs_tensorboard
+@pytest.mark.slow
 def test_the_command_takes_a_logger_twice_as_one(fedfloor_command: Callable[..., Any], tmp_path: Path) -> None:
     sets = [part for entry in SMALL for part in ("--set", entry)]
     twice = ["--logger", "tensorboard", "--logger", "tensorboard"]

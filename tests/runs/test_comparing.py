@@ -77,6 +77,7 @@ def test_what_is_finished_is_not_run_again(whole: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in whole.glob("quick-*/**/*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_comparison_killed_in_the_middle_loses_at_most_the_rounds_since_the_last_checkpoint(
     whole: Path, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -
     assert small_run(tmp_path / "parts", resume=True).records == done.records  # nothing is left to do
 
 
+@pytest.mark.slow
 def test_a_battery_and_loss_driven_choices_survive_a_resume(tmp_path: Path) -> None:
     battery = ("battery.gateway_capacity_j=1.0", "battery.device_capacity_j=0.1")
     small_run(tmp_path / "whole", *battery, policy="loss_driven")

@@ -64,7 +64,7 @@ def test_a_run_ends_when_it_has_what_was_asked_for(tmp_path: Path) -> None:
     assert done.records[-2].clock_s < 0.5 <= done.records[-1].clock_s
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_diverging_run_stops_with_the_device_named(workers: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedfloor", "run", "quick", "--policy", "random", "--workers", str(workers)]
     command += [part for entry in SMALL for part in ("--set", entry)]

@@ -85,6 +85,7 @@ def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tu
     assert_equal_runs(tmp_path / "here", tmp_path / "there")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_run_is_replaced(address: str, tmp_path: Path) -> None:
     killed: list[int] = []
 
