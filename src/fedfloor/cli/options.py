@@ -14,6 +14,7 @@ __all__ = [
     "ScenarioArgument",
     "SeedOption",
     "SetOption",
+    "WarningsOnlyOption",
     "app",
     "with_options",
 ]
@@ -85,6 +86,7 @@ DataDirOption = Annotated[
     typer.Option("--data-dir", metavar="DIR", help=DATA_DIR.help),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+WarningsOnlyOption = Annotated[bool, typer.Option("--quiet", help="Log warnings only.")]
 PoliciesOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,7 +10,7 @@ _SHARE = 0.95  #: of the least final accuracy
 
 
 def reaching(collection: Collection) -> Table | None:
-    """Rounds and simulated time that every tested series takes to the level of each seed; None without two series.
+    """Rounds and time that every tested series takes to the level of each seed; None without two series.
 
     A seed counts once all of its runs have ended, because the level rests on their final accuracies.
     """
@@ -38,7 +38,7 @@ def reaching(collection: Collection) -> Table | None:
         f"{_from_to(levels)}; accuracy is averaged as the final one is. The last column is that policy's time "
         f"against {against.label}: mean [paired 95 % t-interval]."
     )
-    columns = ("policy", "seeds", "rounds", "simulated time", f"against {against.label}")
+    columns = ("policy", "seeds", "rounds", collection.clock_name, f"against {against.label}")
     return Table("time to an accuracy that all reach", columns, tuple(rows), note)
 
 

@@ -13,7 +13,7 @@ from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_fr
 from fedfloor.reports.logged import evaluations, read_rounds
 from fedfloor.reports.variants import variants
 from fedfloor.rounds.listeners.log import ROUNDS
-from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.record import Absent, RoundRecord
 from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, scenario_of
 from fedfloor.scenario import Scenario
@@ -52,6 +52,11 @@ class ReadRun:
         return self.finished or self.bounds is not None
 
     @property
+    def is_real(self) -> bool:
+        """Whether real machines ran it, so that its times are measured."""
+        return any(not isinstance(floor.predicted_s, Absent) for floor in self.records[0].gateways)
+
+    @property
     def accuracy(self) -> tuple[list[int], list[float]]:
         """After how many rounds the model was tested, and the accuracy in each test."""
         tested = evaluations(self.records)
@@ -79,6 +84,12 @@ class Collection:
     def runs(self) -> list[ReadRun]:
         """All runs, series by series."""
         return [run for series in self.series for run in series.runs]
+
+    @property
+    def clock_name(self) -> str:
+        """What the time of rounds is called: simulated, measured, or just time if there are runs of both kinds."""
+        kinds = {run.is_real for run in self.runs}
+        return "time" if len(kinds) > 1 else "measured time" if kinds == {True} else "simulated time"
 
 
 def collect(paths: Sequence[Path]) -> Collection:

@@ -48,7 +48,7 @@ def headline(collection: Collection) -> Table:
         notes.append("A series that is still running is shown as far as it has come.")
     notes.append("Completed is of the floors that were selected; the worst shortfall is the largest of any floor.")
     columns = (
-        "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", "simulated time", "completed", "failures",
+        "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", collection.clock_name, "completed", "failures",
         "worst shortfall", "energy a round [J]",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
@@ -115,17 +115,19 @@ def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, referenc
 
 
 def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
-    """Change of the simulated time in percent; None while one of the runs is still running."""
+    """Change of the time in percent; None while one of the runs is still running."""
     return _relative(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
 
 
-_AGAINST = (
-    _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
-    _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
-    _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
-    _Difference("simulated time, whole run", " %", 1, _whole_time, whole=True),
-    _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
-)
+def _differences(clock_name: str) -> tuple[_Difference, ...]:
+    """What the table of differences has columns for."""
+    return (
+        _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
+        _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
+        _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
+        _Difference(f"{clock_name}, whole run", " %", 1, _whole_time, whole=True),
+        _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
+    )
 
 
 def against(collection: Collection, reference: str | None = None) -> Table | None:
@@ -137,6 +139,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     if reference is not None and reference not in labels:
         raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
     base = reference_of(collection.series) if reference is None else collection.series[labels.index(reference)]
+    differences = _differences(collection.clock_name)
     rows, single = [], False
     for series in collection.series:
         if series is base:
@@ -150,7 +153,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
                 series.label,
                 seeds,
                 rounds,
-                *(_difference(entry, uncut if entry.whole else pairs) for entry in _AGAINST),
+                *(_difference(entry, uncut if entry.whole else pairs) for entry in differences),
             )
         )
     if not rows:
@@ -161,7 +164,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
-    columns = ("policy", "seeds", "rounds", *(entry.name for entry in _AGAINST))
+    columns = ("policy", "seeds", "rounds", *(entry.name for entry in differences))
     return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
 
 

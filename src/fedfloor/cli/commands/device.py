@@ -2,7 +2,7 @@
 
 __all__ = ["device"]
 
-from fedfloor.cli.options import QuietOption, app, with_options
+from fedfloor.cli.options import WarningsOnlyOption, app, with_options
 from fedfloor.deploy.options import DeviceOptions
 
 
@@ -10,7 +10,7 @@ from fedfloor.deploy.options import DeviceOptions
 @with_options(DeviceOptions)
 def device(
     options: DeviceOptions = DeviceOptions(),  # noqa: B008  # frozen
-    quiet: QuietOption = False,
+    quiet: WarningsOnlyOption = False,
 ) -> None:
     """Run a device: hold data and train the bottom of the network with its gateway. Needs the extra 'deploy'.
 

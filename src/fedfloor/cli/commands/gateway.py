@@ -2,7 +2,7 @@
 
 __all__ = ["gateway"]
 
-from fedfloor.cli.options import QuietOption, app, with_options
+from fedfloor.cli.options import WarningsOnlyOption, app, with_options
 from fedfloor.deploy.options import GatewayOptions
 
 
@@ -10,7 +10,7 @@ from fedfloor.deploy.options import GatewayOptions
 @with_options(GatewayOptions)
 def gateway(
     options: GatewayOptions = GatewayOptions(),  # noqa: B008  # frozen
-    quiet: QuietOption = False,
+    quiet: WarningsOnlyOption = False,
 ) -> None:
     """Run the gateway of a floor: train the tops for its devices, and answer the base station. Needs 'deploy'.
 

@@ -1,4 +1,4 @@
-"""Test accuracy against simulated time."""
+"""Test accuracy against the time of rounds."""
 
 __all__ = ["FIGURE", "draw", "measure", "plot"]
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def measure(series: SeriesArrays, limit: int = 400) -> Curve | None:
-    """Test accuracy over simulated time [s], at most `limit` points; None if the tested runs never overlap in time.
+    """Test accuracy over the time of rounds [s], at most `limit` points; None if the tested runs never overlap in time.
 
     Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
     run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
@@ -50,7 +50,7 @@ def _lines(results: Results) -> Lines:
     curves = results.measured(measure)
     seconds, unit = time_unit(greatest(curve.x for _, curve in curves if curve is not None))
     scaled = [(look, None if curve is None else curve.divided(x=seconds)) for look, curve in curves]
-    return Lines(scaled, x=f"simulated time [{unit}]", y="test accuracy", percent=True, steps=True)
+    return Lines(scaled, x=f"{results.collection.clock_name} [{unit}]", y="test accuracy", percent=True, steps=True)
 
 
 def draw(results: Results) -> "Drawing | None":
@@ -67,7 +67,7 @@ FIGURE = Figure(
     name="accuracy-time",
     position=20,
     section=ACCURACY,
-    title="Accuracy against simulated time",
+    title="Accuracy against time",
     caption="Test accuracy against the time that the rounds took; further left is faster.",
     missing=NOT_TESTED,
     draw=draw,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def measure(series: SeriesArrays) -> Curve:
-    """Simulated time [s] at the end of every round."""
+    """Time [s] that all rounds have taken at the end of every round."""
     rounds = max((run.rounds for run in series.runs), key=len)
     values = np.full((len(series.runs), rounds.size), np.nan)
     for row, run in zip(values, series.runs, strict=True):
@@ -53,7 +53,7 @@ FIGURE = Figure(
     position=30,
     section=DELAY,
     title="Cumulative delay",
-    caption="Simulated time that all rounds so far have taken; flatter is faster.",
+    caption="Time that all rounds so far have taken; flatter is faster.",
     wide=True,
     draw=draw,
     plot=plot,
