@@ -212,7 +212,7 @@ def growth(state: RoundState) -> Iterator[Row]:
 
 
 def cold_plan(state: RoundState) -> Iterator[Row]:
-    """The command line from start to answer, compiled code cached."""
+    """The command line from start to answer; a round as small as this needs no compiler."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "round.json"
         export_snapshot(PlannedRound(state, 1.0, *make_policy(PolicySpec("ddsra"))), path)

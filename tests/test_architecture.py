@@ -26,8 +26,8 @@ ORDER = {
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
     "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
-    "scheduling/solver": "compiling solution assignment uplink floor packing pieces convex slack knapsack endless "
-    "coupled exact paper reasons solve",
+    "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
+    "endless coupled exact paper reasons solve",
     "training": "data network exchange halves work measuring tasks trial warming",
     "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split peak dense weights quantised built stored exported",

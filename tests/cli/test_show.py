@@ -238,9 +238,9 @@ def test_what_has_been_compiled_is_known(tmp_path: Path, monkeypatch: pytest.Mon
     os.utime(source, (later, later))
     names: dict[str, Any] = {}
     exec(compile(source.read_text(), str(source), "exec"), names)
-    monkeypatch.setattr(compiling, "_FOLDER", "")
+    monkeypatch.setattr(compiling, "FOLDER", "")
     assert not compiling.is_compiled(compiling.compiled(names["plan"]))  # nowhere to keep it
-    monkeypatch.setattr(compiling, "_FOLDER", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiling, "FOLDER", str(tmp_path / "cache"))
     compiling.compiled(names["other"])()
     assert not compiling.is_compiled(compiling.compiled(names["plan"]))
     compiling.compiled(names["plan"])()

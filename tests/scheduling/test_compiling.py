@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedfloor.scheduling.solver import compiling
+from fedfloor.scheduling.solver import cache
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no such owners and modes")
 
@@ -61,17 +61,17 @@ def own(folder: Path) -> Path:
 
 
 def test_without_a_home_the_cache_is_a_folder_of_the_users_own(shared: Path) -> None:
-    folder = Path(compiling._cache_folder())
+    folder = Path(cache.find_folder())
     assert folder.parent == own(shared)
     assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent)] == [0o700, 0o700]
-    assert Path(compiling._cache_folder()) == folder  # again
+    assert Path(cache.find_folder()) == folder  # again
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 def test_a_folder_that_others_can_write_is_not_used(mode: int, shared: Path) -> None:
     own(shared).mkdir()
     give_to_others(own(shared), mode)
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
 
 
 @pytest.mark.parametrize(("mode", "used"), [(0o770, False), (0o775, False), (0o707, False), (0o1775, True)])
@@ -81,23 +81,23 @@ def test_nobody_else_can_replace_a_folder_on_the_way(
     (private / "group" / "home").mkdir(parents=True, mode=0o755)
     give_to_others(private / "group", mode)
     monkeypatch.setenv("HOME", str(private / "group" / "home"))
-    assert bool(compiling._cache_folder()) == used
+    assert bool(cache.find_folder()) == used
 
 
 def test_a_folder_below_one_of_another_user_is_not_used(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (private / "theirs" / "home").mkdir(parents=True, mode=0o755)
     change_owner(private / "theirs", user=OTHERS)
     monkeypatch.setenv("HOME", str(private / "theirs" / "home"))
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
 
 
 def test_a_home_that_is_a_link_is_used_where_it_lies(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (private / "disk" / "home").mkdir(parents=True)
     (private / "home").symlink_to(private / "disk" / "home")
     monkeypatch.setenv("HOME", str(private / "home"))
-    assert Path(compiling._cache_folder()).parents[2] == private / "disk" / "home"
+    assert Path(cache.find_folder()).parents[2] == private / "disk" / "home"
     give_to_others(private / "disk", 0o775)
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
 
 
 def test_the_group_of_the_user_alone_is_no_other(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,28 +108,28 @@ def test_the_group_of_the_user_alone_is_no_other(private: Path, monkeypatch: pyt
     change_owner(private, group=group.gr_gid)
     private.chmod(0o775)
     monkeypatch.setenv("HOME", str(private))
-    assert Path(compiling._cache_folder()).parent == private / ".cache" / "fedfloor"
+    assert Path(cache.find_folder()).parent == private / ".cache" / "fedfloor"
 
 
 def test_a_link_in_the_place_of_the_folder_is_not_followed(shared: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     own(shared).symlink_to(tmp_path / "elsewhere")
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
     own(shared).unlink()
     own(shared).symlink_to(tmp_path / "nowhere")
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_folder_of_another_user_is_not_used(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: user)  # so that what is made here belongs to another
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
 
 
 def test_a_shared_folder_in_which_everybody_can_rename_is_not_used(shared: Path) -> None:
     shared.chmod(0o777)
-    assert compiling._cache_folder() == ""
+    assert cache.find_folder() == ""
 
 
 def test_a_place_that_is_not_private_leaves_the_next_one(
@@ -139,20 +139,20 @@ def test_a_place_that_is_not_private_leaves_the_next_one(
     (shared / "numba").chmod(0o777)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared / "numba"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = Path(compiling._cache_folder())
+    folder = Path(cache.find_folder())
     assert folder.parent == tmp_path / ".cache" / "fedfloor"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared / "new" / "numba"))
-    assert Path(compiling._cache_folder()).parent == shared / "new" / "numba" / "fedfloor"
+    assert Path(cache.find_folder()).parent == shared / "new" / "numba" / "fedfloor"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o755)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    assert Path(compiling._cache_folder()).parent == tmp_path / "cache" / "fedfloor"
+    assert Path(cache.find_folder()).parent == tmp_path / "cache" / "fedfloor"
 
 
 def test_a_configuration_in_the_working_folder_names_no_cache(tmp_path: Path) -> None:
     (tmp_path / ".numba_config.yaml").write_text("cache_dir: ./cache\n")
-    code = "from fedfloor.scheduling.solver import compiling; import numba; "
-    code += "print(compiling._FOLDER, numba.config.CACHE_DIR)"
+    code = "from fedfloor.scheduling.solver import cache, compiling; numba = compiling._compiler(); "
+    code += "print(cache.FOLDER, numba.config.CACHE_DIR)"
     command = [sys.executable, "-P", "-c", code]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in said

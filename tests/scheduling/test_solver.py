@@ -86,10 +86,10 @@ def test_answers_to_odd_rounds_keep_every_constraint(solver: str) -> None:
 
 
 def test_compiled_code_is_kept_by_the_state_of_its_sources() -> None:
-    from fedfloor.scheduling.solver import compiling
+    from fedfloor.scheduling.solver import cache
 
-    assert "solver-" in compiling._FOLDER
-    assert compiling._cache_folder() == compiling._FOLDER
+    assert "solver-" in cache.FOLDER
+    assert cache.find_folder() == cache.FOLDER
 
 
 def test_exact_is_never_behind_the_papers_algorithm() -> None:

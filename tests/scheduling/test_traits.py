@@ -22,7 +22,7 @@ from fedfloor.scheduling.registry import (
     tradeoff_of_spec,
     with_settings,
 )
-from fedfloor.scheduling.solver import compiling
+from fedfloor.scheduling.solver import solve
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
 from fedfloor.scheduling.traits import (
     PolicyKind,
@@ -117,7 +117,7 @@ def test_a_solution_that_is_something_else_does_not_count(state: RoundState) -> 
 
 def test_ddsra_warns_of_its_compiler_until_a_process_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     for compiled, expected in ((False, "the solver is compiled once, which takes a minute or more"), (True, "")):
-        monkeypatch.setattr(compiling, "is_compiled", lambda _, answer=compiled: answer)
+        monkeypatch.setattr(solve, "is_compiled", lambda _, answer=compiled: answer)
         assert first_delay(Ddsra()) == expected
         assert first_delay(Ddsra(solver="paper")) == expected
 

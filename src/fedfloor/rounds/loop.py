@@ -17,6 +17,7 @@ from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.contract import Plant
 from fedfloor.rounds.record import RoundRecord, TimingRecord, record_of
 from fedfloor.scheduling.checking import check_decision
+from fedfloor.scheduling.solver.compiling import catch_up
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 
 
@@ -58,6 +59,7 @@ def run_rounds(
 
     `policy` is the name to be logged, `clock` [s] the simulated time at which the first of these rounds starts.
     """
+    catch_up()  # many rounds are worth a compiler
     for left in range(rounds - 1, -1, -1):
         state = plant.observe()
         begun = time.perf_counter()

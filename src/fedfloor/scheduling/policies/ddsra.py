@@ -48,9 +48,6 @@ class Ddsra:
 
     def first_delay(self) -> str:
         """Say that the solver is compiled first; empty if an earlier process has compiled it."""
-        from fedfloor.scheduling.solver.compiling import is_compiled  # noqa: PLC0415
-        from fedfloor.scheduling.solver.exact import exact_plan  # noqa: PLC0415
-        from fedfloor.scheduling.solver.paper import descended_plan  # noqa: PLC0415
+        from fedfloor.scheduling.solver.solve import first_delay  # noqa: PLC0415  # the compiler takes long to load
 
-        last = exact_plan if self.solver == "exact" else descended_plan  # compiled last in a decision
-        return "" if is_compiled(last) else "the solver is compiled once, which takes a minute or more"
+        return first_delay(self.solver)

@@ -1,97 +1,65 @@
-"""Compilation of numeric loops: once per version of these sources, then kept on disk for later processes.
+"""Compilation of numeric loops: as they are imported, or later, after one round that the interpreter decides.
 
-Numba checks only the file of a cached function itself, so it would miss a change in a function that is called from
-another file. The name of the cache folder therefore has a digest of all files in this folder and of Numba's version.
+Loading the compiler takes longer than deciding a small round without it. A program that decides one round calls `defer`
+before it imports the solver; `catch_up` compiles what was deferred. Both ways give the same results to the last bit.
 """
 
-__all__ = ["compiled", "compiled_parallel", "is_compiled"]
+__all__ = [
+    "CompilerNeededError",
+    "catch_up",
+    "compiled",
+    "compiled_only",
+    "compiled_parallel",
+    "defer",
+    "is_compiled",
+    "is_deferred",
+    "prange",
+]
 
-import hashlib
-import os
-import stat
+import functools
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
-from numba import njit
+from fedfloor.scheduling.solver.cache import FOLDER
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_CONFIG: Any = numba.config
-# Numba obeys a file .numba_config.yaml in the working folder, which may name a cache: code that would be executed.
-_CONFIG._config_fname = ""  # noqa: SLF001  # there is no other way
-_CONFIG.reload_config()
+#: what the interpreter runs -> function to compile and whether its `prange` loops use all cores; None: compile at once
+_deferred: dict[Callable[..., Any], tuple[Callable[..., Any], bool]] | None = None
+prange = range  #: for the interpreter; compiled functions get that of Numba
 
 
-def _cache_folder() -> str:
-    """Find a cache folder: in NUMBA_CACHE_DIR, the user's cache or the temporary files; empty if none is private.
-
-    Compiled code from the cache is executed, so nobody else may be able to write there.
-    """
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    parts = [numba.__version__.encode(), *(path.read_bytes() for path in sources)]
-    digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
-    home = os.environ.get("XDG_CACHE_HOME") or (f"{os.environ['HOME']}/.cache" if os.environ.get("HOME") else "")
-    user = "fedfloor" if sys.platform == "win32" else f"fedfloor-{os.geteuid()}"
-    for base, name in (
-        (os.environ.get("NUMBA_CACHE_DIR"), "fedfloor"),
-        (home, "fedfloor"),
-        (tempfile.gettempdir(), user),
-    ):
-        if not base:
-            continue
-        folder = Path(base).resolve() / name / f"solver-{digest}"  # of a link, what it names now is looked at and used
-        try:
-            _make(folder)
-            if _is_private(folder) and os.access(folder, os.W_OK):
-                return str(folder)
-        except OSError:
-            continue
-    return ""
+class CompilerNeededError(Exception):
+    """The interpreter has reached a function that only compiled code should run."""
 
 
-def _make(folder: Path) -> None:
-    """Make a folder and those above it that are missing, all for this user only."""
-    if not folder.is_dir():
-        _make(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+def defer() -> None:
+    """Let the interpreter decide one round, if no function of the solver was imported before; then `catch_up`."""
+    global _deferred  # noqa: PLW0603  # like the compiler itself, it is one per process
+    if is_deferred():
+        catch_up()
+    elif f"{__package__}.solve" not in sys.modules:
+        _deferred = {}
 
 
-def _is_private(folder: Path) -> bool:
-    """Whether only this user can write a folder, and nobody else can replace it or one of those above it."""
-    if sys.platform == "win32":  # where a user's folders are private
-        return True
-    status, *above = [part.lstat() for part in (folder, *folder.parents)]  # a symbolic link is no folder
-    return (
-        all(stat.S_ISDIR(part.st_mode) and part.st_uid in (0, os.geteuid()) for part in (status, *above))
-        and status.st_uid == os.geteuid()
-        and not _others_write(status)
-        and all(part.st_mode & stat.S_ISVTX or not _others_write(part) for part in above)  # then only owners rename
-    )
+def is_deferred() -> bool:
+    """Whether the interpreter runs the functions of the solver."""
+    return _deferred is not None
 
 
-def _others_write(status: os.stat_result) -> bool:
-    """Whether others than this user and root may write a folder of theirs."""
-    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != _own_group()
-    return bool(by_group or status.st_mode & stat.S_IWOTH)
-
-
-def _own_group() -> int | None:
-    """The group that has the name of this user and no other member, as many systems make one for every user."""
-    import grp  # noqa: PLC0415  # not everywhere
-    import pwd  # noqa: PLC0415
-
-    try:
-        user = pwd.getpwuid(os.geteuid())
-        group = grp.getgrgid(user.pw_gid)
-    except KeyError:  # a user without an entry, as in a container
-        return None
-    return group.gr_gid if group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name} else None
-
-
-_FOLDER = _cache_folder()
+def catch_up() -> None:
+    """Compile what was deferred, wherever the solver has imported it."""
+    global _deferred  # noqa: PLW0603
+    if _deferred is None:
+        return
+    functions = {stand_in: _cached(function, parallel=many) for stand_in, (function, many) in _deferred.items()}
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{__package__}."):
+            for key, value in list(vars(module).items()):
+                if callable(value) and value.__hash__ is not None and value in functions:
+                    setattr(module, key, functions[value])
+    _deferred = None
 
 
 def is_compiled(function: Any) -> bool:
@@ -103,17 +71,48 @@ def is_compiled(function: Any) -> bool:
 
 def compiled(function: Function) -> Function:
     """Compile a function for one core; division by zero gives inf, as in NumPy."""
-    return _cached(function, parallel=False)
+    return function if _is_put_off(function, function) else _cached(function)
 
 
 def compiled_parallel(function: Function) -> Function:
     """Compile a function whose `prange` loops use all cores."""
-    return _cached(function, parallel=True)
+    return function if _is_put_off(function, function, parallel=True) else _cached(function, parallel=True)
 
 
-def _cached(function: Function, *, parallel: bool) -> Function:
-    previous, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, _FOLDER
+def compiled_only(function: Function) -> Function:
+    """Compile a function that would keep the interpreter busy for long."""
+
+    @functools.wraps(function)
+    def refuse(*_: object) -> None:
+        raise CompilerNeededError
+
+    return cast("Function", refuse) if _is_put_off(refuse, function) else _cached(function)
+
+
+def _is_put_off(stand_in: Callable[..., Any], function: Callable[..., Any], *, parallel: bool = False) -> bool:
+    if _deferred is None:
+        return False
+    _deferred[stand_in] = function, parallel
+    return True
+
+
+def _cached(function: Function, *, parallel: bool = False) -> Function:
+    numba = _compiler()
+    if parallel:
+        function.__globals__["prange"] = numba.prange
+    previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, FOLDER
     try:
-        return cast("Function", njit(cache=bool(_FOLDER), error_model="numpy", parallel=parallel)(function))
+        return cast("Function", numba.njit(cache=bool(FOLDER), error_model="numpy", parallel=parallel)(function))
     finally:
-        _CONFIG.CACHE_DIR = previous
+        numba.config.CACHE_DIR = previous
+
+
+@functools.cache
+def _compiler() -> Any:
+    import numba  # noqa: PLC0415  # takes a quarter of a second
+
+    # Numba obeys a file .numba_config.yaml in the working folder, which may name a cache: code that would be executed.
+    config: Any = numba.config
+    config._config_fname = ""  # noqa: SLF001  # there is no other way
+    config.reload_config()
+    return numba

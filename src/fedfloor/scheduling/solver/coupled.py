@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.scheduling.solver.compiling import compiled
+from fedfloor.scheduling.solver.compiling import compiled, compiled_only
 from fedfloor.scheduling.solver.convex import Minimum, convex_minimum, fixed_energy, raised_level
 from fedfloor.scheduling.solver.endless import endless_energy, one_idle
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options, computing_energy, reduced
@@ -81,7 +81,7 @@ def _choice_minimum(
     return convex_minimum(earliest, math.inf, a, w, left, link)
 
 
-@compiled
+@compiled_only
 def enumerated_minimum(
     options: Options, budget: Budget, link: Link, floor_bound: float, best_choice: Ints, a: Floats, w: Floats
 ) -> Minimum:
@@ -293,7 +293,7 @@ def _first_choice(
     return value, at, True
 
 
-@compiled
+@compiled_only
 def searched_minimum(
     earliest: float,
     options: Options,

@@ -88,7 +88,7 @@ def _busy_energy(options: Options, budget: Budget, choice: Ints) -> tuple[float,
         for i in range(count):
             fixed += options.c[i, trial[i]]
             inverse += 1.0 / options.w[i, trial[i]]
-        energy = fixed + budget.capacitance * budget.min_frequency**2 / inverse
+        energy = fixed + budget.capacitance * (budget.min_frequency * budget.min_frequency) / inverse
         if energy < best:
             best = energy
             choice[:] = trial

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
+from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel, prange
 from fedfloor.scheduling.solver.convex import convex_minimum, fixed_energy, raised_level
 from fedfloor.scheduling.solver.coupled import combinations, enumerated_minimum, searched_minimum
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options, least_space, reduced

@@ -153,7 +153,12 @@ def floor_options(packed: Packed, m: int) -> Options:
         n = first + i
         for cut_at in range(packed.min_cut, depth + 1):
             bottom, top, space, top_space = _halves(packed, m, n, cut_at)
-            joules = packed.device_capacitance[n] / packed.device_cycles[n] * bottom * packed.frequency[n] ** 2
+            joules = (
+                packed.device_capacitance[n]
+                / packed.device_cycles[n]
+                * bottom
+                * (packed.frequency[n] * packed.frequency[n])
+            )
             if linked:
                 joules += packed.link_energy[n, cut_at]
             if joules > packed.device_energy[n] * WITHIN or space > packed.device_memory[n] * WITHIN:

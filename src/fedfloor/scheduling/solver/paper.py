@@ -11,11 +11,10 @@ __all__ = ["alternate", "descended_delays", "descended_plan"]
 import math
 
 import numpy as np
-from numba import prange
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.assignment import Assignment, assignment_of
-from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel
+from fedfloor.scheduling.solver.compiling import compiled, compiled_parallel, prange
 from fedfloor.scheduling.solver.exact import SIDE_BY_SIDE
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_link, floor_options
@@ -41,7 +40,7 @@ def _training_delay(options: Options, choice: Ints, frequency: Floats) -> float:
 def _training_energy(options: Options, choice: Ints, frequency: Floats, capacitance: float) -> float:
     total = 0.0
     for i in range(choice.size):
-        total += capacitance * options.w[i, choice[i]] * frequency[i] ** 2 + options.c[i, choice[i]]
+        total += capacitance * options.w[i, choice[i]] * (frequency[i] * frequency[i]) + options.c[i, choice[i]]
     return total
 
 

@@ -1,11 +1,14 @@
 """One interface for both solvers: the state of a round -> a decision with its objective and proven gap."""
 
-__all__ = ["fastest_delay", "solve"]
+__all__ = ["fastest_delay", "first_delay", "solve"]
+
+import logging
 
 import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.scheduling.solver.assignment import Assignment, assign
+from fedfloor.scheduling.solver.compiling import CompilerNeededError, catch_up, is_compiled, is_deferred
 from fedfloor.scheduling.solver.exact import exact_plan, least_delays
 from fedfloor.scheduling.solver.packing import Packed, pack
 from fedfloor.scheduling.solver.paper import alternate, descended_delays, descended_plan
@@ -13,9 +16,30 @@ from fedfloor.scheduling.solver.reasons import reasons
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
 
+_LOG = logging.getLogger(__name__)
+
 
 def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
     """Decide a round: `exact` finds the global optimum, `paper` runs Algorithm 1."""
+    if is_deferred():
+        try:
+            with np.errstate(all="ignore"):  # as compiled code does
+                return _solved(state, tradeoff, solver)
+        except (CompilerNeededError, ArithmeticError, ValueError):  # compiled code gives inf where Python raises
+            catch_up()
+            if delay := first_delay(solver):
+                _LOG.warning("%s", delay)
+    return _solved(state, tradeoff, solver)
+
+
+def first_delay(solver: str) -> str:
+    """What takes long before the first decision; empty if nothing does."""
+    last = exact_plan if solver == "exact" else descended_plan  # compiled last in a decision
+    is_ready = is_deferred() or is_compiled(last)
+    return "" if is_ready else "the solver is compiled once, which takes a minute or more"
+
+
+def _solved(state: RoundState, tradeoff: float, solver: str) -> Solution:
     packed, download = pack(state)
     if solver == "exact":
         delays = least_delays(packed, download)
