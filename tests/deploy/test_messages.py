@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedfloor.deploy import fields, wire_pb2
-from fedfloor.deploy.coding import AHEAD, LEAST_CHUNK, MOST_CHUNK, MOST_FRAME, PROTOCOL, Decoder, Pace, encode
+from fedfloor.deploy.coding import AHEAD, LEAST_CHUNK, MOST_CHUNK, MOST_FRAME, PROTOCOL, STRETCH, Decoder, Pace, encode
 from fedfloor.deploy.fields import DTYPES, Entries, Layout, LinkError, fields_of, is_finite
 from fedfloor.deploy.messages import Boundary, Expected, Hello, Message, Model, Ready, Refused, Turn, Welcome
 from tests.deploy.examples import MESSAGES, expected, fuzzed, numbers, same
@@ -92,10 +92,10 @@ def test_a_connection_that_is_fast_begins_its_next_message_with_large_chunks() -
     assert len(list(encode(message, TURN, pace))) == 4 < few
 
 
-def test_bytes_that_a_link_takes_ahead_do_not_make_it_fast() -> None:
+def test_small_messages_do_not_make_a_connection_fast() -> None:
     pace = Pace()
     for _ in range(20):
-        list(encode(Model(numbers(AHEAD, dtype="uint8")), TURN, pace))
+        list(encode(Model(numbers(STRETCH, dtype="uint8")), TURN, pace))
     assert pace.chunk == LEAST_CHUNK
 
 

@@ -1,6 +1,17 @@
 """Messages to frames and back; what a frame claims is checked before memory is allocated for it."""
 
-__all__ = ["AHEAD", "LEAST_CHUNK", "MOST_CHUNK", "MOST_FRAME", "PROTOCOL", "Decoder", "Envelope", "Pace", "encode"]
+__all__ = [
+    "AHEAD",
+    "LEAST_CHUNK",
+    "MOST_CHUNK",
+    "MOST_FRAME",
+    "PROTOCOL",
+    "STRETCH",
+    "Decoder",
+    "Envelope",
+    "Pace",
+    "encode",
+]
 
 import time
 from collections.abc import Collection, Iterator
@@ -27,6 +38,7 @@ MOST_FRAME = 2 * 2**20  #: [byte]
 LEAST_CHUNK, MOST_CHUNK = 2**15, 1_000_000
 CHUNK_S = 0.1  #: [s] that a chunk may take on its way
 AHEAD = 2**17  #: [byte] that a link takes before the other side has read any of them
+STRETCH = 2 * AHEAD  #: [byte] that tell how fast a link is
 MOST_ROUND = 2**53
 
 #: name of the body in the envelope -> its message
@@ -72,10 +84,9 @@ class Pace:
     chunk: int = LEAST_CHUNK  #: [byte]
 
     def learn(self, sent: int, seconds: float) -> None:
-        """Adapt to how long the first bytes of a message took; those that the link takes ahead say nothing."""
-        if sent > AHEAD:
-            rate = (sent - AHEAD) / max(seconds, 1e-6)  # [byte/s]
-            self.chunk = max(LEAST_CHUNK, min(MOST_CHUNK, 4 * self.chunk, int(CHUNK_S * rate)))
+        """Adapt to how long a stretch of a message took; the bytes that the link takes ahead say nothing."""
+        rate = (sent - AHEAD) / max(seconds, 1e-6)  # [byte/s]
+        self.chunk = max(LEAST_CHUNK, min(MOST_CHUNK, 4 * self.chunk, int(CHUNK_S * rate)))
 
 
 def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[bytes]:
@@ -100,12 +111,15 @@ def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[b
                 tensors.append(array.reshape(-1).view(np.uint8).data)
         else:
             row.kind.write(body, row.name, value)
-    begun, sent = time.monotonic(), 0
+    begun, sent = time.monotonic(), 0  # of the stretch under way
     chunk = _taken(tensors, pace.chunk)
     yield _framed(frame.SerializeToString(), chunk)
     while tensors:
         sent += sum(map(len, chunk))
-        pace.learn(sent, time.monotonic() - begun)
+        if sent >= STRETCH:
+            now = time.monotonic()
+            pace.learn(sent, now - begun)
+            begun, sent = now, 0
         chunk = _taken(tensors, pace.chunk)
         yield _framed(head, chunk)
 

@@ -1,4 +1,4 @@
-"""A process that trains tops until its connection closes: `python -m fedfloor.deploy.top_process DESCRIPTOR [SHELF]`."""
+"""Train tops until the connection closes: `python -m fedfloor.deploy.top_process DESCRIPTOR [SHELF]`."""
 
 __all__ = ["serve"]
 
