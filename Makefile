@@ -69,7 +69,7 @@ format: $(VENV)/.dev ## rewrite the code in our format
 soak: $(VENV)/.dev $(VENV)/.compiled ## random faults for MINUTES=20 (needs root for small disks)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
-bench: $(VENV)/.dev ## measure the solvers, training and connections: one table of ratios
+bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant: one table of ratios
 	@$(BIN)/python -m benchmarks.bench
 
 bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment of its own: downloads, minutes

@@ -174,7 +174,7 @@ WRONG_FRAMES = {
     ),
     "cut off": (
         [*encode(HELLO, Turn()), next(encode(Model(numbers(10**6, dtype="uint8")), Turn())), *encode(Ready(1), Turn())],
-        "truncated: 1,000,000 bytes are missing, but the message ready follows",
+        "truncated: 967,232 bytes are missing, but the message ready follows",
     ),
     "not a number": (
         [*encode(HELLO, Turn()), next(encode(Model(np.full(9, np.nan, np.float32)), Turn()))],

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedfloor.deploy import fields, wire_pb2
-from fedfloor.deploy.coding import INLINE, LEAST_CHUNK, MOST_CHUNK, MOST_FRAME, PROTOCOL, Decoder, encode
+from fedfloor.deploy.coding import AHEAD, LEAST_CHUNK, MOST_CHUNK, MOST_FRAME, PROTOCOL, STRETCH, Decoder, Pace, encode
 from fedfloor.deploy.fields import DTYPES, Entries, Layout, LinkError, fields_of, is_finite
 from fedfloor.deploy.messages import Boundary, Expected, Hello, Message, Model, Ready, Refused, Turn, Welcome
 from tests.deploy.examples import MESSAGES, expected, fuzzed, numbers, same
@@ -74,14 +74,39 @@ def test_tensors_of_every_type_and_shape_arrive(dtype: str, shape: tuple[int, ..
     assert same(Model(numbers(*shape, dtype=dtype)), arrived(Model(numbers(*shape, dtype=dtype))))
 
 
-@pytest.mark.parametrize(
-    "size", [0, 1, INLINE - 1, INLINE, INLINE + 1, MOST_CHUNK - 1, MOST_CHUNK, MOST_CHUNK + 1, 3_300_000, 36_000_000]
-)
-def test_tensors_of_every_size_arrive(size: int) -> None:
-    frames = list(encode(Model(numbers(size, dtype="uint8")), TURN))
+@pytest.mark.parametrize("chunk", [LEAST_CHUNK, MOST_CHUNK])
+@pytest.mark.parametrize("size", [0, 1, LEAST_CHUNK - 1, LEAST_CHUNK, LEAST_CHUNK + 1, MOST_CHUNK + 1, 3_300_000])
+def test_tensors_of_every_size_arrive(size: int, chunk: int) -> None:
+    message, decoder = Model(numbers(size, dtype="uint8")), Decoder()
+    frames = list(encode(message, TURN, Pace(chunk)))
     assert all(len(frame) <= MOST_FRAME for frame in frames)
-    assert (len(frames) == 1) == (size <= INLINE)
-    assert same(Model(numbers(size, dtype="uint8")), arrived(Model(numbers(size, dtype="uint8"))))
+    assert (len(frames) == 1) == (size <= chunk)
+    envelopes = [decoder.feed(frame, [expected(message)], TURN) for frame in frames]
+    assert envelopes[-1] is not None
+    assert same(message, envelopes[-1].message)
+
+
+def test_a_connection_that_is_fast_begins_its_next_message_with_large_chunks() -> None:
+    pace, message = Pace(), Model(numbers(3_300_000, dtype="uint8"))
+    few = len(list(encode(message, TURN, pace)))  # as if they were sent in no time
+    assert len(list(encode(message, TURN, pace))) == 4 < few
+
+
+def test_small_messages_do_not_make_a_connection_fast() -> None:
+    pace = Pace()
+    for _ in range(20):
+        list(encode(Model(numbers(STRETCH, dtype="uint8")), TURN, pace))
+    assert pace.chunk == LEAST_CHUNK
+
+
+def test_chunks_take_a_tenth_of_a_second_and_no_less_than_the_least() -> None:
+    pace = Pace(MOST_CHUNK)
+    pace.learn(AHEAD + 1_000_000, 1.0)
+    assert pace.chunk == 100_000
+    pace.learn(AHEAD + 1_000_000, 100.0)
+    assert pace.chunk == LEAST_CHUNK
+    pace.learn(AHEAD + 1_000_000, 0.0)
+    assert pace.chunk == 4 * LEAST_CHUNK
 
 
 def test_two_large_tensors_of_one_message_arrive() -> None:
@@ -97,26 +122,25 @@ def test_arrays_that_are_not_in_order_arrive_in_order() -> None:
         assert message.weights.flags.writeable
 
 
-def test_chunks_are_encoded_as_protobuf_encodes_them() -> None:
-    _, *chunks = encode(Model(numbers(700_000, dtype="uint8")), TURN)
-    assert len(chunks) > 3
-    for chunk in chunks:
-        frame = wire_pb2.Frame()
-        frame.ParseFromString(chunk)
-        assert frame.SerializeToString() == chunk
+def test_frames_are_encoded_as_protobuf_reads_them() -> None:
+    frames = list(encode(Model(numbers(700_000, dtype="uint8")), TURN))
+    assert len(frames) > 3
+    tail = b""
+    for data in frames:
+        frame = wire_pb2.Frame.FromString(data)
         assert (frame.protocol, frame.round, frame.attempt) == (PROTOCOL, 7, 2)
+        assert frame.tail_size == len(frame.tail)
+        tail += frame.tail
+    assert tail == numbers(700_000, dtype="uint8").tobytes()
 
 
-def test_chunks_that_protobuf_orders_otherwise_are_read_too() -> None:
-    first, *chunks = encode(Model(numbers(100_000)), TURN)
+def test_frames_that_protobuf_orders_otherwise_are_read_too() -> None:
     decoder = Decoder()
-    assert decoder.feed(first, [MODEL], None) is None
-    for chunk in chunks:
-        frame = wire_pb2.Frame()
-        frame.ParseFromString(chunk)
-        data = wire_pb2.Frame(chunk=frame.chunk).SerializeToString()
-        frame.ClearField("chunk")
-        envelope = decoder.feed(data + frame.SerializeToString(), [MODEL], None)
+    for data in encode(Model(numbers(100_000)), TURN):
+        frame = wire_pb2.Frame.FromString(data)
+        tail = wire_pb2.Frame(tail=frame.tail).SerializeToString()
+        frame.ClearField("tail")
+        envelope = decoder.feed(tail + frame.SerializeToString(), [MODEL], None)
     assert envelope is not None
     assert same(Model(numbers(100_000)), envelope.message)
 
@@ -175,9 +199,9 @@ BY_NAME = {type(message).__name__: message for message in MESSAGES}
 TRAINED, ORDER, SUMS, HELLO = BY_NAME["Trained"], BY_NAME["Order"], BY_NAME["Sums"], BY_NAME["Hello"]
 SMALL = Model(numbers(10))
 WRONG = {
-    "another protocol": (SMALL, setter("protocol", 2), "speaks protocol 2, this one protocol 1"),
+    "another protocol": (SMALL, setter("protocol", 1), f"speaks protocol 1, this one protocol {PROTOCOL}"),
     "no protocol": (SMALL, lambda frame: frame.ClearField("protocol"), "speaks protocol 0"),
-    "no body": (SMALL, lambda frame: frame.ClearField("model"), "no message that this version knows"),
+    "no body": (TRAINED, lambda frame: frame.ClearField("trained"), "no message that this version knows"),
     "missing tensor": (SMALL, lambda frame: frame.model.ClearField("weights"), "Model: the field 'weights' is missing"),
     "missing number": (TRAINED, lambda frame: frame.trained.ClearField("loss"), "Trained: the field 'loss' is missing"),
     "missing in an entry": (
@@ -188,7 +212,7 @@ WRONG = {
     "complex dtype": (SMALL, setter("model.weights.dtype", "complex64"), "Model.weights: unknown dtype 'complex64'"),
     "wrong dtype": (
         SMALL, lambda frame: (setter("model.weights.dtype", "float16")(frame), setter("model.weights.size", 20)(frame),
-                              setter("model.weights.data", b"\0" * 20)(frame)),
+                              setter("tail", b"\0" * 20)(frame)),
         "Model.weights: expected float32 of 10, got float16 of 10",
     ),
     "wrong shape": (
@@ -200,14 +224,16 @@ WRONG = {
     ),
     "oversize": (
         SMALL, lambda frame: (frame.model.weights.shape.append(10**7), setter("model.weights.size", 4 * 10**8)(frame),
-                              frame.model.weights.ClearField("data")),
+                              frame.ClearField("tail")),
         "expected float32 of 10, got float32 of 10 x 10000000",
     ),
     "size against shape": (SMALL, setter("model.weights.size", 41), "has 40 bytes, but the message says 41"),
-    "truncated data": (SMALL, setter("model.weights.data", b"\0" * 39), "needs 40 bytes with the message, got 39"),
-    "too much data": (SMALL, setter("model.weights.data", b"\0" * 41), "needs 40 bytes with the message, got 41"),
+    "truncated data": (SMALL, setter("tail", b"\0" * 39), "Model.weights: a chunk of 39 bytes, expected 40."),
+    "too much data": (SMALL, setter("tail", b"\0" * 41), "Model.weights: a chunk of 41 bytes, expected 40."),
+    "no data": (SMALL, lambda frame: frame.ClearField("tail"), "Model.weights: a chunk of 0 bytes, expected 40."),
+    "data of no tensor": (TRAINED, setter("tail", b"\0"), "Trained: 1 bytes follow that belong to no tensor"),
     "weights not finite": (
-        SMALL, setter("model.weights.data", np.full(10, np.nan, np.float32).tobytes()),
+        SMALL, setter("tail", np.full(10, np.nan, np.float32).tobytes()),
         "Model.weights: contains numbers that are not finite",
     ),
     "loss not finite": (TRAINED, setter("trained.loss", np.nan), "Trained.loss: must be a finite number, got nan"),
@@ -225,7 +251,7 @@ WRONG = {
     "large channel": (ORDER, setter("order.channel", 2**32 - 1), "Order.channel: 4294967295 is more than"),
     "long name": (HELLO, setter("hello.name", "x" * 201), "Hello.name: 201 bytes of text, at most 200"),
     "profile is no text": (
-        HELLO, setter("hello.profile.data", b"\xff" * 13), "Hello.profile: is not a text in UTF-8"
+        HELLO, setter("tail", b"\xff" * 13), "Hello.profile: is not a text in UTF-8"
     ),
     "endless round": (SMALL, setter("round", 2**63), "the round 9223372036854775808 is more than"),
 }  # fmt: skip
@@ -272,23 +298,38 @@ def test_a_first_dimension_may_be_smaller_if_the_receiver_says_so() -> None:
 
 def test_chunks_are_refused_if_they_are_not_those_of_the_tensor() -> None:
     first, second, *_ = encode(Model(numbers(100_000)), TURN)
-    chunk = changed(SMALL, lambda frame: setattr(frame, "chunk", b"\0" * 100))
-    assert "belongs to no tensor" in refusal([chunk], MODEL)
-    assert "Model.weights: a chunk of 100 bytes, expected 32,768 to 400,000." in refusal([first, chunk], MODEL)
-    empty = changed(SMALL, lambda frame: setattr(frame, "chunk", b""))
-    assert "a chunk of 0 bytes" in refusal([first, second, empty], MODEL)
-    large = changed(SMALL, lambda frame: setattr(frame, "chunk", b"\0" * 400_001))
-    assert "a chunk of 400,001 bytes" in refusal([first, large], MODEL)
-    truncated = refusal([first, second, first], MODEL)
-    assert f"truncated: {400_000 - LEAST_CHUNK:,} bytes are missing, but the message model follows" in truncated
+
+    def chunk(size: int) -> bytes:
+        data: bytes = wire_pb2.Frame(protocol=PROTOCOL, round=7, attempt=2, tail=b"\0" * size).SerializeToString()
+        return data
+
+    left = 400_000 - LEAST_CHUNK
+    assert "belongs to no tensor" in refusal([chunk(100)], MODEL)
+    assert f"Model.weights: a chunk of 100 bytes, expected 32,768 to {left:,}." in refusal([first, chunk(100)], MODEL)
+    assert "a chunk of 0 bytes" in refusal([first, second, chunk(0)], MODEL)
+    assert f"a chunk of {left + 1:,} bytes" in refusal([first, chunk(left + 1)], MODEL)
+    assert f"truncated: {left:,} bytes are missing, but the message model follows" in refusal([first, first], MODEL)
     *_, other = encode(Model(numbers(100_000)), Turn(7, 3))
     assert "a chunk of another round" in refusal([first, other], MODEL)
     assert "cannot be read" in refusal([first, b"\xff"], MODEL)
 
 
-def test_a_large_tensor_may_not_bring_its_bytes_with_the_message() -> None:
-    frame = changed(Model(numbers(100_000)), setter("model.weights.data", b"\0" * 400_000))
-    assert "needs 0 bytes with the message, because chunks follow, got 400,000" in refusal([frame], MODEL)
+def test_a_number_that_is_not_finite_is_found_wherever_chunks_part() -> None:
+    for place in (0, LEAST_CHUNK // 4, 99_999):
+        values = numbers(100_000)
+        values[place] = np.nan
+        decoder = Decoder()
+        with pytest.raises(LinkError, match=r"Model.weights: contains numbers that are not finite"):
+            [decoder.feed(frame, [MODEL], TURN) for frame in encode(Model(values), TURN)]
+
+
+def test_tails_that_lie_about_their_size_are_read_as_protobuf_reads_them() -> None:
+    frame = next(encode(SMALL, TURN))
+    for size in (0, 39, 41, 2**32 - 1):
+        wrong = frame[:1] + size.to_bytes(4, "little") + frame[5:]
+        envelope = Decoder().feed(wrong, [expected(SMALL)], TURN)
+        assert envelope is not None
+        assert same(SMALL, envelope.message)
 
 
 def test_a_tensor_that_is_refused_takes_no_memory() -> None:
@@ -302,10 +343,10 @@ def test_a_tensor_that_is_refused_takes_no_memory() -> None:
 
 
 def test_a_refusal_by_another_version_can_be_read() -> None:
-    frame = changed(Refused("We speak protocol 2."), setter("protocol", 2))
+    frame = changed(Refused("We speak protocol 3."), setter("protocol", 3))
     envelope = Decoder().feed(frame, [Expected(Refused)], TURN)
     assert envelope is not None
-    assert same(Refused("We speak protocol 2."), envelope.message)
+    assert same(Refused("We speak protocol 3."), envelope.message)
 
 
 def test_a_long_reason_is_cut_off_and_a_long_name_is_not() -> None:

@@ -1,6 +1,17 @@
 """Messages to frames and back; what a frame claims is checked before memory is allocated for it."""
 
-__all__ = ["INLINE", "LEAST_CHUNK", "MOST_CHUNK", "MOST_FRAME", "PROTOCOL", "Decoder", "Envelope", "encode"]
+__all__ = [
+    "AHEAD",
+    "LEAST_CHUNK",
+    "MOST_CHUNK",
+    "MOST_FRAME",
+    "PROTOCOL",
+    "STRETCH",
+    "Decoder",
+    "Envelope",
+    "Pace",
+    "encode",
+]
 
 import time
 from collections.abc import Collection, Iterator
@@ -21,18 +32,37 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("a deployment", "deploy") from error
 
-PROTOCOL = 1  #: version; both ends of a connection must have the same
+PROTOCOL = 2  #: version; both ends of a connection must have the same
 MOST_FRAME = 2 * 2**20  #: [byte]
-INLINE = 2**17  #: [byte] larger tensors travel in chunks
-#: [byte] of a chunk; only the last one may be smaller. Chunks begin small and grow to what the link takes in 0.1 s: a
-#: ping waits behind one or two of them, so that a slow link is not taken for a dead one.
+#: [byte] of a chunk, which is what a frame has of a message's tensors; only the last one may be smaller
 LEAST_CHUNK, MOST_CHUNK = 2**15, 1_000_000
-CHUNK_S = 0.1
+CHUNK_S = 0.1  #: [s] that a chunk may take on its way
+AHEAD = 2**17  #: [byte] that a link takes before the other side has read any of them
+STRETCH = 2 * AHEAD  #: [byte] that tell how fast a link is
 MOST_ROUND = 2**53
 
 #: name of the body in the envelope -> its message
 _KINDS: dict[str, type[Message]] = {kind.__name__.lower(): kind for kind in get_args(Message)}
-_CHUNK_TAG: bytes = (Frame.DESCRIPTOR.fields_by_name["chunk"].number << 3 | 2).to_bytes(1, "little")
+_FIXED32, _BYTES = 5, 2  #: types of fields on the wire
+
+
+def _tag(name: str, kind: int) -> bytes:
+    """What stands before the value of a field, as protobuf encodes it."""
+    return _varint(Frame.DESCRIPTOR.fields_by_name[name].number << 3 | kind)
+
+
+def _varint(number: int) -> bytes:
+    """A number as protobuf encodes it."""
+    digits = bytearray()
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    digits.append(number)
+    return bytes(digits)
+
+
+_SIZE_TAG, _TAIL_TAG = _tag("tail_size", _FIXED32), _tag("tail", _BYTES)
+_SIZE_END = len(_SIZE_TAG) + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +73,90 @@ class Envelope:
     turn: Turn
 
 
-def encode(message: Message, turn: Turn) -> Iterator[bytes]:
-    """The frames of a message: one, and the chunks of its large tensors.
+@dataclass(slots=True)
+class Pace:
+    """How large chunks may be on a connection: they begin small and grow to what it takes in 0.1 s.
+
+    A ping waits behind one or two chunks, so that a slow link is not taken for a dead one. A connection that has shown
+    that it is fast begins its next message with large chunks.
+    """
+
+    chunk: int = LEAST_CHUNK  #: [byte]
+
+    def learn(self, sent: int, seconds: float) -> None:
+        """Adapt to how long a stretch of a message took; the bytes that the link takes ahead say nothing."""
+        rate = (sent - AHEAD) / max(seconds, 1e-6)  # [byte/s]
+        self.chunk = max(LEAST_CHUNK, min(MOST_CHUNK, 4 * self.chunk, int(CHUNK_S * rate)))
+
+
+def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[bytes]:
+    """The frames of a message: one, and more if its tensors do not fit into it.
 
     Ask for a frame when the one before it has been sent: the time between tells how large chunks may be.
     """
+    pace = Pace() if pace is None else pace
     frame = Frame(protocol=PROTOCOL, round=turn.round, attempt=turn.attempt)
     head = frame.SerializeToString()
     body = getattr(frame, type(message).__name__.lower())
     body.SetInParent()
-    chunked = []
+    tensors: list[memoryview] = []
     for row in fields_of(type(message)):
         value = getattr(message, row.name)
         if value is None:
             continue
-        if not isinstance(row.kind, Numbers):
-            row.kind.write(body, row.name, value)
-            continue
-        array = _bytes_of(value) if isinstance(row.kind, Document) else _little_endian(value)
-        row.kind.write(body, row.name, array)
-        if array.nbytes <= INLINE:
-            getattr(body, row.name).data = array.tobytes()
+        if isinstance(row.kind, Numbers):
+            array = _bytes_of(value) if isinstance(row.kind, Document) else _little_endian(value)
+            row.kind.write(body, row.name, array)
+            if array.nbytes:
+                tensors.append(array.reshape(-1).view(np.uint8).data)
         else:
-            chunked.append(array.reshape(-1).view(np.uint8).data)
-    yield frame.SerializeToString()
-    begun, sent, size = time.monotonic(), 0, LEAST_CHUNK
-    for view in chunked:
-        at = 0
-        while at < len(view):
-            part = view[at : at + size]
-            yield b"".join((_chunk_head(head, len(part)), part))  # one copy; protobuf would make three
-            at, sent = at + len(part), sent + len(part)
-            rate = sent / max(time.monotonic() - begun, 1e-6)  # [byte/s]
-            size = max(LEAST_CHUNK, min(MOST_CHUNK, 4 * size, int(CHUNK_S * rate)))
+            row.kind.write(body, row.name, value)
+    begun, sent = time.monotonic(), 0  # of the stretch under way
+    chunk = _taken(tensors, pace.chunk)
+    yield _framed(frame.SerializeToString(), chunk)
+    while tensors:
+        sent += sum(map(len, chunk))
+        if sent >= STRETCH:
+            now = time.monotonic()
+            pace.learn(sent, now - begun)
+            begun, sent = now, 0
+        chunk = _taken(tensors, pace.chunk)
+        yield _framed(head, chunk)
+
+
+def _taken(tensors: list[memoryview], size: int) -> list[memoryview]:
+    """Take the first bytes off the tensors that are still to be sent."""
+    parts: list[memoryview] = []
+    while tensors and size:
+        part = tensors[0][:size]
+        parts.append(part)
+        size -= len(part)
+        tensors[0] = tensors[0][len(part) :]
+        if not tensors[0]:
+            del tensors[0]
+    return parts
+
+
+def _framed(head: bytes, chunk: Collection[memoryview]) -> bytes:
+    """A frame as protobuf encodes it, with one copy of the chunk; protobuf would make three."""
+    size = sum(map(len, chunk))
+    if not size:
+        return head
+    return b"".join((_SIZE_TAG, size.to_bytes(4, "little"), head, _TAIL_TAG, _varint(size), *chunk))
+
+
+def _split(frame: bytes) -> tuple[Any, memoryview]:
+    """The frame without its tail, and the tail: of frames as our encoder writes them without a copy."""
+    if len(frame) > MOST_FRAME:
+        raise LinkError(f"A frame has {len(frame):,} bytes, at most {MOST_FRAME:,} are allowed.")
+    if frame.startswith(_SIZE_TAG):
+        size = int.from_bytes(frame[len(_SIZE_TAG) : _SIZE_END], "little")
+        start = _TAIL_TAG + _varint(size)
+        end = len(frame) - size - len(start)
+        if end >= _SIZE_END and frame[end : end + len(start)] == start:
+            return _parsed(frame[:end]), memoryview(frame)[end + len(start) :]
+    parsed = _parsed(frame)
+    return parsed, memoryview(parsed.tail)
 
 
 class Decoder:
@@ -90,10 +171,9 @@ class Decoder:
         """Whether chunks of a message are still to come."""
         return self._partial is not None
 
-    @property
-    def needs_more_than_one(self) -> bool:
-        """Whether the next chunk will not be the last one of a message."""
-        return self._partial is not None and self._partial.missing > MOST_CHUNK
+    def needs_more_than(self, frame: bytes) -> bool:
+        """Whether a frame cannot be the last one of the message whose chunks are arriving."""
+        return self._partial is not None and self._partial.missing > len(frame)
 
     def feed(self, frame: bytes, expected: Collection[Expected], turn: Turn | None) -> Envelope | None:
         """Return the message that a frame completes; raises a LinkError that says what is wrong with it.
@@ -103,7 +183,7 @@ class Decoder:
         if self._partial is None:
             self._partial = _begin(frame, expected, turn)
         else:
-            self._partial.take(frame)
+            self._partial.follow(frame)
         partial = self._partial
         if partial.missing:
             return None
@@ -124,11 +204,16 @@ class _Tensor:
     array: npt.NDArray[Any] | None  #: None: nobody wants it
     missing: int  #: [byte]
 
-    def fill(self, data: memoryview) -> None:
-        if self.array is not None:
-            at = self.layout.size - self.missing
-            self.array.reshape(-1).view(np.uint8).data[at : at + len(data)] = data
+    def fill(self, data: memoryview, place: str) -> None:
+        """Copy the next bytes, and look at their numbers while the next ones are on their way."""
+        start, end = self.layout.size - self.missing, self.layout.size - self.missing + len(data)
         self.missing -= len(data)
+        if self.array is None or not data:
+            return
+        values = self.array.reshape(-1)
+        values.view(np.uint8).data[start:end] = data
+        if not is_finite(values[start // values.itemsize : end // values.itemsize]):
+            raise LinkError(f"{place}.{self.name}: contains numbers that are not finite.")
 
 
 @dataclass(slots=True)
@@ -138,7 +223,6 @@ class _Partial:
     kind: type[Message]
     turn: Turn
     is_stale: bool
-    head: bytes  #: with which the frames of its chunks begin
     values: dict[str, Any]
     tensors: list[_Tensor] = field(default_factory=list)
 
@@ -167,27 +251,37 @@ class _Partial:
             if wanted is not None and there is not None and not wanted.admits(there):
                 raise LinkError(f"{name}.{row.name}: expected {wanted}, got {there}.")
 
-    def take(self, frame: bytes) -> None:
-        """Add the next chunk."""
-        tensor = next(tensor for tensor in self.tensors if tensor.missing)
-        place = f"{self.kind.__name__}.{tensor.name}"
-        data = self._chunk_in(frame, place, tensor.missing)
-        least, most = min(LEAST_CHUNK, tensor.missing), min(MOST_CHUNK, tensor.missing)
-        if not least <= len(data) <= most:
-            raise LinkError(f"{place}: a chunk of {len(data):,} bytes, expected {least:,} to {most:,}.")
-        tensor.fill(data)
-
-    def _chunk_in(self, frame: bytes, place: str, missing: int) -> memoryview:
-        for width in range(1, 4):  # what our own encoder writes needs no copy by protobuf
-            at = len(self.head) + len(_CHUNK_TAG) + width
-            if frame[:at] == _chunk_head(self.head, max(len(frame) - at, 0)):
-                return memoryview(frame)[at:]
-        parsed = _parsed(frame)
+    def follow(self, frame: bytes) -> None:
+        """Add the chunk of a frame that must belong to this message."""
+        parsed, chunk = _split(frame)
         body = parsed.WhichOneof("body")
-        if body != "chunk" or Turn(parsed.round, parsed.attempt) != self.turn:
-            other = "a chunk of another round" if body == "chunk" else f"the message {body}"
-            raise LinkError(f"{place}: truncated: {missing:,} bytes are missing, but {other} follows.")
-        return memoryview(parsed.chunk)
+        if body is not None or Turn(parsed.round, parsed.attempt) != self.turn:
+            other = "a chunk of another round" if body is None else f"the message {body}"
+            raise LinkError(f"{self._place}: truncated: {self.missing:,} bytes are missing, but {other} follows.")
+        self.check_size(chunk)
+        self.fill(chunk)
+
+    def check_size(self, chunk: memoryview) -> None:
+        """Raise a LinkError if a frame brings too few or too many bytes."""
+        missing = self.missing
+        if not missing and chunk:
+            raise LinkError(f"{self.kind.__name__}: {len(chunk):,} bytes follow that belong to no tensor.")
+        least, most = min(LEAST_CHUNK, missing), min(MOST_CHUNK, missing)
+        if not least <= len(chunk) <= most:
+            expected = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+            raise LinkError(f"{self._place}: a chunk of {len(chunk):,} bytes, expected {expected}.")
+
+    def fill(self, chunk: memoryview) -> None:
+        """Copy the next bytes into the tensors that they belong to."""
+        for tensor in self.tensors:
+            part = chunk[: tensor.missing]
+            tensor.fill(part, self.kind.__name__)
+            chunk = chunk[len(part) :]
+
+    @property
+    def _place(self) -> str:
+        """The message, and the tensor that is arriving."""
+        return f"{self.kind.__name__}.{next(tensor.name for tensor in self.tensors if tensor.missing)}"
 
     def message(self) -> Message:
         """The complete message."""
@@ -195,58 +289,44 @@ class _Partial:
             array = next((tensor.array for tensor in self.tensors if tensor.name == row.name), None)
             if array is None:
                 continue
-            place = f"{self.kind.__name__}.{row.name}"
             if isinstance(row.kind, Document):
                 try:
                     self.values[row.name] = array.tobytes().decode("utf-8")
                 except UnicodeDecodeError:
-                    raise LinkError(f"{place}: is not a text in UTF-8.") from None
-            elif is_finite(array):
-                self.values[row.name] = array
+                    raise LinkError(f"{self.kind.__name__}.{row.name}: is not a text in UTF-8.") from None
             else:
-                raise LinkError(f"{place}: contains numbers that are not finite.")
+                self.values[row.name] = array
         return self.kind(**self.values)
 
 
 def _begin(frame: bytes, expected: Collection[Expected], turn: Turn | None) -> _Partial:
     """Read a frame that begins a message."""
-    parsed = _parsed(frame)
+    parsed, chunk = _split(frame)
     name = parsed.WhichOneof("body")
     if parsed.protocol != PROTOCOL and name != "refused":  # a refusal by another version must be readable
         raise LinkError(
             f"The other side speaks protocol {parsed.protocol}, this one protocol {PROTOCOL}. "
             "Install the same version of fedfloor on both machines."
         )
-    if name == "chunk":
+    if name is None and chunk:
         raise LinkError("A chunk arrived that belongs to no tensor.")
     if name is None:
         raise LinkError("A frame has no message that this version knows.")
     if parsed.round > MOST_ROUND:
         raise LinkError(f"{name}: the round {parsed.round} is more than {MOST_ROUND}.")
     own, kind, body = Turn(parsed.round, parsed.attempt), _KINDS[name], getattr(parsed, name)
-    head = Frame(protocol=parsed.protocol, round=own.round, attempt=own.attempt).SerializeToString()
     values = {row.name: row.value_in(body, kind.__name__) for row in fields_of(kind)}
-    partial = _Partial(kind, own, kind is not Refused and _is_stale(own, turn), head, values)
-    for row in fields_of(kind):
-        if isinstance(layout := values[row.name], Layout):
-            _check_data(getattr(body, row.name), layout, f"{kind.__name__}.{row.name}")
-            partial.tensors.append(_Tensor(row.name, layout, None, layout.size))
+    layouts = {name: layout for name, layout in values.items() if isinstance(layout, Layout)}
+    tensors = [_Tensor(name, layout, None, layout.size) for name, layout in layouts.items()]
+    partial = _Partial(kind, own, kind is not Refused and _is_stale(own, turn), values, tensors)
     if not partial.is_stale:
         partial.check(expected)
-    for tensor in partial.tensors:
-        if not partial.is_stale:
+    partial.check_size(chunk)
+    if not partial.is_stale:
+        for tensor in tensors:
             tensor.array = np.empty(tensor.layout.shape, DTYPES[tensor.layout.dtype])
-        if tensor.layout.size <= INLINE:
-            tensor.fill(memoryview(getattr(body, tensor.name).data))
+    partial.fill(chunk)
     return partial
-
-
-def _check_data(tensor: Any, layout: Layout, place: str) -> None:
-    """Raise a LinkError unless a tensor has all its bytes in the frame, or none of them because chunks follow."""
-    size = layout.size if layout.size <= INLINE else 0
-    if len(tensor.data) != size:
-        where = "with the message" if size or not layout.size else "with the message, because chunks follow"
-        raise LinkError(f"{place}: {layout} needs {size:,} bytes {where}, got {len(tensor.data):,}.")
 
 
 def _is_stale(own: Turn, turn: Turn | None) -> bool:
@@ -254,24 +334,12 @@ def _is_stale(own: Turn, turn: Turn | None) -> bool:
 
 
 def _parsed(frame: bytes) -> Any:
-    if len(frame) > MOST_FRAME:
-        raise LinkError(f"A frame has {len(frame):,} bytes, at most {MOST_FRAME:,} are allowed.")
     parsed = Frame()
     try:
         parsed.ParseFromString(frame)
     except DecodeError:
         raise LinkError(f"A frame of {len(frame):,} bytes cannot be read.") from None
     return parsed
-
-
-def _chunk_head(head: bytes, size: int) -> bytes:
-    """Everything of a frame with a chunk that stands before the chunk's bytes, as protobuf encodes it."""
-    length = bytearray()
-    while size > 0x7F:
-        length.append(size & 0x7F | 0x80)
-        size >>= 7
-    length.append(size)
-    return head + _CHUNK_TAG + length
 
 
 def _bytes_of(text: str) -> npt.NDArray[np.uint8]:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote
 
-from fedfloor.deploy.coding import MOST_FRAME
+from fedfloor.deploy.coding import AHEAD, MOST_FRAME
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Hello, Welcome
 from fedfloor.deploy.session import PARTING_S, RefusedError, Session, farewell, quoted
@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 SERVICE, METHOD = "fedfloor.v1.Plant", "Join"
 GREETING_S = 10.0  #: how long Hello, Welcome and the handshake of TLS may take
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0  #: before dialling again
-_OPTIONS = [
+OPTIONS = [
     ("grpc.max_receive_message_length", MOST_FRAME),
     ("grpc.max_send_message_length", MOST_FRAME),
     # A ping after 1 s of silence and 2.7 s for its answer: a dead peer is noticed within 4 s. Both sides ping, also if
@@ -54,7 +54,7 @@ _OPTIONS = [
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
     # As little as possible is under way, for the sake of the pings: otherwise grpc lets a sender run 4 MB ahead.
     ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 2**16),
+    ("grpc.http2.lookahead_bytes", AHEAD),
     ("grpc.http2.max_frame_size", 2**20),  # one frame per chunk instead of sixty
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a rival
     ("grpc.server_handshake_timeout_ms", int(1000 * GREETING_S)),
@@ -100,7 +100,7 @@ class Listener:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._server = grpc.aio.server(options=_OPTIONS)
+        self._server = grpc.aio.server(options=OPTIONS)
         join = grpc.stream_stream_rpc_method_handler(self._join)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: join}),))
         try:
@@ -213,7 +213,7 @@ async def dial(
 
     The certificate of the listener must be for the host of the address, or for `name` if it is given.
     """
-    options = [*_OPTIONS, ("grpc.ssl_target_name_override", name)] if name else _OPTIONS
+    options = [*OPTIONS, ("grpc.ssl_target_name_override", name)] if name else OPTIONS
     if identity is None:
         channel = grpc.aio.insecure_channel(address, options)
     else:

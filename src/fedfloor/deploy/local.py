@@ -1,6 +1,6 @@
 """A whole plant on this machine: the base station in this process, every gateway and device in one of its own."""
 
-__all__ = ["run_local"]
+__all__ = ["Machines", "run_local"]
 
 import logging
 import shutil
@@ -31,7 +31,7 @@ _PATIENCE = 5.0  #: [s] that a process may take to end by itself
 
 def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, tell: Tell) -> DeployedRun:
     """Run a plant on this machine until the last round has ended; devices hold their shares of the scenario's data."""
-    with _Machines(planned, options, own=own) as plant:
+    with Machines(planned, options, own=own) as plant:
         server = ServerOptions(
             listen=f"{_HOST}:0",
             certs=plant.folder_of(Role.SERVER, BASE_STATION),
@@ -45,7 +45,7 @@ def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, 
         return run_server(planned, server, tell=tell, on_listening=plant.start)
 
 
-class _Machines:
+class Machines:
     """Gateways and devices as processes; all have ended when the block ends."""
 
     def __init__(self, planned: PlannedRun, options: LocalOptions, *, own: bool) -> None:

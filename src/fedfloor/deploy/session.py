@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fedfloor.characters import printable
-from fedfloor.deploy.coding import Decoder, Envelope, encode
+from fedfloor.deploy.coding import Decoder, Envelope, Pace, encode
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Expected, Message, Refused, Turn
 
@@ -38,7 +38,7 @@ class Session:
         self._stream, self._release = stream, release
         self._sending = asyncio.Lock()
         self._is_receiving = False
-        self._decoder = Decoder()
+        self._decoder, self._pace = Decoder(), Pace()
         self._reading: asyncio.Future[Any] | None = None
         self._ended = asyncio.Event()
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -70,7 +70,7 @@ class Session:
         try:
             async with asyncio.timeout(timeout), self._sending:
                 self._begin_reading()  # grpc loses a refusal that arrives while nobody reads
-                for frame in encode(message, turn):
+                for frame in encode(message, turn, self._pace):
                     has_begun = True
                     await self._write(frame)
         except TimeoutError:
@@ -137,7 +137,7 @@ class Session:
         envelope = None
         while envelope is None:
             frame = await self._read()
-            if self._decoder.needs_more_than_one:
+            if self._decoder.needs_more_than(frame):
                 self._begin_reading()  # grpc puts the next chunk together while this one is copied
             envelope = self._decoder.feed(frame, [*choices, _REFUSED], turn)
         if isinstance(envelope.message, Refused):
@@ -181,7 +181,8 @@ class Session:
 
     async def _read(self) -> bytes:
         reading = self._begin_reading()
-        await asyncio.wait([reading, self._stopped], return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            await asyncio.wait([reading, self._stopped], return_when=asyncio.FIRST_COMPLETED)
         is_lost = not reading.done() or reading.cancelled() or reading.exception() is not None
         frame = None if is_lost else reading.result()
         if not isinstance(frame, bytes):

@@ -138,6 +138,7 @@ class Station:
         self._serving: Any = None
         self._door: Listener
         self._end = math.inf  # of waiting for all floors, as `time.monotonic()`
+        self._news = threading.Condition()  # told when what is known of a floor has changed
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -199,10 +200,12 @@ class Station:
                 floor.hear(
                     await session.receive(Sums, Ready, Received, Trained, Failed, Expected(Model, {"weights": model}))
                 )
+                self._tell_news()
         except LinkError as error:
             if floor.session is session:
                 _LOG.warning("%s is gone: %s", hello.name, error)
                 floor.lose(error)
+                self._tell_news()
             if session.is_open:
                 raise
 
@@ -210,7 +213,7 @@ class Station:
 
     def agree(self) -> built.Inputs:
         """Wait for the floors, and agree on the scale of the inputs from the sums of the devices that are there."""
-        _wait_until(lambda: all(floor.described == floor.count for floor in self._floors), self._end)
+        self._wait_until(lambda: all(floor.described == floor.count for floor in self._floors), self._end)
         sums = [entry for entry in [floor.sums for floor in self._floors] if entry is not None]
         if not sums:
             raise DeploymentError(
@@ -222,8 +225,8 @@ class Station:
         """Tell all floors the scale of the inputs, and wait until their devices are ready."""
         self._inputs = Inputs(inputs.mean, inputs.deviation)
         self._run(self._broadcast(self._inputs, Turn()))
-        _wait_until(lambda: all(len(floor.devices) == floor.count for floor in self._floors), self._end)
-        _wait_until(  # those that are there have to finish their trials
+        self._wait_until(lambda: all(len(floor.devices) == floor.count for floor in self._floors), self._end)
+        self._wait_until(  # those that are there have to finish their trials
             lambda: all(len(floor.devices) >= floor.described for floor in self._floors), time.monotonic() + _TRIAL_S
         )
 
@@ -232,14 +235,14 @@ class Station:
 
         A round without anybody would teach nothing: it waits for somebody to come back.
         """
-        _wait_until(
+        self._wait_until(
             lambda: all(floor.has_reported for floor in self._floors if floor.session is not None),
             time.monotonic() + _REPORT_S,
         )
         if not self._has_devices():
             wait = self._options.wait
             _LOG.warning("No floor has a device that is ready. Waiting for one, for at most %g s.", wait)
-            if not _wait_until(self._has_devices, time.monotonic() + wait):
+            if not self._wait_until(self._has_devices, time.monotonic() + wait):
                 advice = "Start them, then the base station with --resume"
                 raise FailedRunError(f"no floor had a device that was ready for {wait:g} s. {advice}")
         devices = [(floor.devices, device.name) for floor in self._floors for device in floor.task.devices]
@@ -348,6 +351,17 @@ class Station:
     def _has_devices(self) -> bool:
         return any(floor.devices for floor in self._floors)
 
+    def _tell_news(self) -> None:
+        with self._news:
+            self._news.notify_all()
+
+    def _wait_until(self, is_so: Callable[[], bool], end: float) -> bool:
+        """Wait until something is so of the floors, or until a moment of `time.monotonic()`; returns whether it is."""
+        with self._news:
+            while not is_so() and (left := end - time.monotonic()) > 0.0:
+                self._news.wait(min(left, threading.TIMEOUT_MAX))
+        return is_so()
+
     def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -365,15 +379,6 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _wait_until(is_so: Callable[[], bool], end: float) -> bool:
-    """Wait until something is so, or until a moment of `time.monotonic()`; returns whether it is."""
-    while not is_so():
-        if time.monotonic() >= end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def _parts(times: Sequence[float]) -> Parts:

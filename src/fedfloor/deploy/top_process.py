@@ -1,4 +1,4 @@
-"""A process that trains tops until its connection closes: `python -m fedfloor.deploy.top_process DESCRIPTOR`."""
+"""Train tops until the connection closes: `python -m fedfloor.deploy.top_process DESCRIPTOR [SHELF]`."""
 
 __all__ = ["serve"]
 
@@ -15,7 +15,7 @@ from fedfloor.training.network.built import BuiltNetwork, Inputs
 from fedfloor.training.tasks import named_model
 from fedfloor.training.warming import warm_up_tops
 from fedfloor.training.work import is_short_of_memory
-from fedfloor.workers.parcels import receive, send
+from fedfloor.workers.parcels import Shelf, receive, send
 from fedfloor.workers.processes import end_with, packed_failure
 
 
@@ -64,13 +64,13 @@ class _Tops:
         return self._free.pop() if self._free else BuiltNetwork(model, seed)
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, shelf: Shelf | None = None) -> None:
     """Say that this process is ready, then do what the other side asks for."""
     tops = _Tops()
     send(connection, (None, None))
     while True:
-        name, arguments = receive(connection)
-        send(connection, _answer(tops, name, arguments))
+        name, arguments = receive(connection, shelf)
+        send(connection, _answer(tops, name, arguments), shelf)
 
 
 def _answer(tops: _Tops, name: str, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -88,4 +88,4 @@ if __name__ == "__main__":
     opened = Connection(int(sys.argv[1]))
     end_with(opened)
     with contextlib.suppress(EOFError, OSError):  # the other side has ended, perhaps within a message
-        serve(opened)
+        serve(opened, *(Shelf(int(descriptor)) for descriptor in sys.argv[2:]))

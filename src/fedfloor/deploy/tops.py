@@ -8,6 +8,7 @@ __all__ = ["PooledTop", "TopPool"]
 
 import asyncio
 import itertools
+import os
 import pickle
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing import Pipe
@@ -21,7 +22,7 @@ from fedfloor.scenario.model import Model
 from fedfloor.training.halves import DeviceRound, Sent, TopStep
 from fedfloor.training.network.built import Inputs
 from fedfloor.workers.crew import LostError
-from fedfloor.workers.parcels import receive, send
+from fedfloor.workers.parcels import Shelf, new_shelf, receive, send
 from fedfloor.workers.processes import cores, ending_of, start_process, unpacked_failure
 
 _PATIENCE = 30.0  #: [s] that a process may take to notice that a top is abandoned, before it is taken for stuck
@@ -141,9 +142,14 @@ class _Process:
         self._ending: str | None = None  # how it ended, once that is known
         self._left = False
         self._connection, other_end = Pipe()
+        memory = new_shelf()
+        self._shelf = None if memory is None else Shelf(memory)
         with other_end:
-            descriptor = other_end.fileno()
-            self._process = start_process(["-m", "fedfloor.deploy.top_process", str(descriptor)], [descriptor])
+            descriptors = [other_end.fileno(), *([] if memory is None else [memory])]
+            arguments = ["-m", "fedfloor.deploy.top_process", *map(str, descriptors)]
+            self._process = start_process(arguments, descriptors)
+        if memory is not None:
+            os.close(memory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="top-process")
         self.ready: Future[Any] = self._thread.submit(self._receive)
 
@@ -175,6 +181,8 @@ class _Process:
         self._left = True
         self._process.kill()
         self._thread.submit(self._connection.close)
+        if self._shelf is not None:
+            self._thread.submit(self._shelf.close)
         self._thread.submit(self._process.wait)
         self._thread.shutdown(wait=False)
 
@@ -182,14 +190,14 @@ class _Process:
         if self._ending is not None:
             raise self._lost()
         try:
-            send(self._connection, (name, arguments))
+            send(self._connection, (name, arguments), self._shelf)
         except (BrokenPipeError, ConnectionResetError):
             raise self._lost() from None
         return self._receive()
 
     def _receive(self) -> Any:
         try:
-            answer, failure = receive(self._connection)
+            answer, failure = receive(self._connection, self._shelf)
         except (EOFError, OSError, pickle.UnpicklingError):
             raise self._lost() from None
         if failure is not None:
