@@ -163,6 +163,8 @@ class _Device:
                 self.inputs = checked_inputs(message, self.task.model.input[0])
                 await self._report()
             elif isinstance(message, Settled):
+                if self.options.credentials is not None:
+                    self.options.credentials.refresh()  # it says so in good time if the certificate is to expire
                 await self._report()
 
     async def _report(self) -> None:
