@@ -60,10 +60,12 @@ def test_a_revoked_machine_says_so_instead_of_dialling_until_its_folder_is_renew
 
     async def scene() -> None:
         guard = guard_for(gateway, "device")
-        async with Listener("127.0.0.1:0", welcome, guard, papers_of(gateway)) as door:
-            async with contextlib.aclosing(sessions(f"127.0.0.1:{door.port}", HELLO, papers)) as joined:
-                async for _ in joined:
-                    return
+        async with (
+            Listener("127.0.0.1:0", welcome, guard, papers_of(gateway)) as door,
+            contextlib.aclosing(sessions(f"127.0.0.1:{door.port}", HELLO, papers)) as joined,
+        ):
+            async for _ in joined:
+                return
 
     asyncio.run(asyncio.wait_for(scene(), BOUND))
     lines = [line for line in caplog.messages if "is not dialled" in line]
@@ -114,7 +116,7 @@ def test_files_that_do_not_fit_are_told_before_dialling_with_the_last_ones_that_
     assert [problem in line for line in told] == [True], told
     revoke(plant, NAME)
     shutil.copy(plant / "ca" / "revoked.pem", machine)
-    with pytest.raises(UnfitError, match="own certificate does not serve: .* was revoked on"):
+    with pytest.raises(UnfitError, match=r"own certificate does not serve: .* was revoked on"):
         known(papers_of(credentials))()
     with pytest.raises(DeploymentError):  # at the start of a program it ends with exit code 2
         Credentials(machine, Role.DEVICE)

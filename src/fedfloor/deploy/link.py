@@ -67,7 +67,7 @@ _OPTIONS = [
 
 
 class UnfitError(LinkError):
-    """This machine need not dial, because others would refuse its own certificate; the message says why."""
+    """Others would refuse this machine's own certificate; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,11 @@ class Listener:
             self._loop.call_soon_threadsafe(self._watch_handshake)
         try:
             return _configuration(self._identity())
+        except UnfitError as error:
+            _LOG.warning("Whoever dials this machine may refuse it. %s", error)
+            return None
         except Exception as error:  # whatever the caller's function raises: the last certificate still serves
-            _LOG.warning("Whoever dials this machine may refuse it: %s", error)
+            _LOG.warning("The certificate of this machine cannot be read, the last one is used: %s", error)
             return None
 
     def _watch_handshake(self) -> None:
