@@ -90,6 +90,7 @@ def run_devices(options: DeviceOptions) -> None:
                 energy=_budget(options.energy),
                 meter=parse_meter(options.energy_meter),
                 allow_samples=options.allow_samples,
+                allow_gradients=options.allow_gradients,
                 own=options.own,
             )
         )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ from fedfloor.deploy.messages import (
     Begin,
     Bottom,
     Boundary,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Gradient,
@@ -34,15 +36,19 @@ from fedfloor.deploy.messages import (
     Ready,
     Settled,
     Sums,
+    Survey,
+    Surveyed,
     Turn,
 )
 from fedfloor.deploy.scaling import checked_inputs
 from fedfloor.deploy.session import Session
+from fedfloor.deploy.surveying import Surveyor
 from fedfloor.deploy.tasks import DeviceTask, parse_task
-from fedfloor.errors import DeploymentError, FedfloorError
+from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError
 from fedfloor.training import halves
 from fedfloor.training.data.samples import batch_of
 from fedfloor.training.network import built
+from fedfloor.training.work import undisturbed
 
 _LOG = logging.getLogger(__name__)
 _FORWARD = 1.0 / 3.0  #: share of a step's work before the activations are sent; the backward pass does twice as much
@@ -75,6 +81,7 @@ class Device:
     energy: EnergyBudget | None = None  #: what it may spend in a round; None: as the scenario says
     meter: EnergyMeter | None = None  #: what it has spent; None: computed from the model
     allow_samples: bool = False  #: cut 0, which sends the samples themselves
+    allow_gradients: bool = False  #: send gradients of its loss, which estimated participation rates need
     allow_class_counts: bool = False  #: tell the gateway how many samples of each class there are
     own: bool = False  #: import a model that the plant names as `package.module:callable`
 
@@ -139,6 +146,7 @@ class _Device:
     kept: _Kept
     session: Session
     inputs: built.Inputs | None = field(init=False, default=None)
+    surveyor: Surveyor | None = field(init=False, default=None)  #: made when it is first needed
 
     @property
     def task(self) -> DeviceTask:
@@ -153,14 +161,21 @@ class _Device:
     async def serve(self) -> None:
         """Do what the gateway asks for until the connection ends."""
         await self.session.send(self.kept.sums)
-        weights = Layout("float32", (self.network.layout.size,), at_most=True)
+        whole = Layout("float32", (self.network.layout.size,))
+        expected = (
+            Expected(Begin, {"weights": replace(whole, at_most=True)}),
+            Expected(Survey, {"weights": whole}),
+            Expected(Compare, {"gradient": whole}),
+        )
         while True:
-            envelope = await self.session.receive(Inputs, Settled, Abandon, Expected(Begin, {"weights": weights}))
+            envelope = await self.session.receive(Inputs, Settled, Abandon, *expected)
             message = envelope.message
             if isinstance(message, Begin):
                 await self._take_part(message, envelope.turn)
+            elif isinstance(message, Survey | Compare):
+                await self._take_survey(message, envelope.turn)
             elif isinstance(message, Inputs):
-                self.inputs = checked_inputs(message, self.task.model.input[0])
+                self.inputs, self.surveyor = checked_inputs(message, self.task.model.input[0]), None
                 await self._report()
             elif isinstance(message, Settled):
                 if self.options.credentials is not None:
@@ -182,6 +197,32 @@ class _Device:
             reason = str(error) or f"not done within {begin.deadline_s:.3g} s"
             _LOG.warning("Round %d: %s", turn.round, reason)
             await self.session.send(Failed(f"{self.options.name}: {reason}"), turn)
+
+    async def _take_survey(self, message: Survey | Compare, turn: Turn) -> None:
+        """Take part in an estimate of the participation rates; the gateway stops waiting when it is too late."""
+        try:
+            answer = await asyncio.to_thread(self._surveyed, message)
+        except (FedfloorError, FailedRunError, ValueError, MemoryError) as error:
+            _LOG.warning("Round %d: the participation rates are estimated without this device: %s", turn.round, error)
+            await self.session.send(Failed(f"{self.options.name}: {error}"), turn)
+        else:
+            await self.session.send(answer, turn)
+
+    def _surveyed(self, message: Survey | Compare) -> Surveyed | Compared:
+        if not (self.options.allow_gradients and self.task.allow_gradients):
+            who = "the scenario does not allow (deploy.allow_gradients)"
+            if self.task.allow_gradients:
+                who = "this device does not allow (--allow-gradients)"
+            raise DeploymentError(f"a gradient would be sent, which {who}")
+        if self.inputs is None:
+            raise DeploymentError("the scale of the inputs is not agreed yet")
+        if self.surveyor is None:
+            data = self.kept.data
+            self.surveyor = Surveyor(self.task, data.samples, data.labels, self.inputs)
+        with undisturbed():
+            if isinstance(message, Survey):
+                return self.surveyor.survey(message.weights, max(message.samples, 1))
+            return self.surveyor.compare(message.gradient)
 
     async def _train(self, begin: Begin, turn: Turn) -> None:
         """Train the bottom and send it back."""

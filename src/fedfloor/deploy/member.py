@@ -22,16 +22,21 @@ from fedfloor.deploy.messages import (
     Begin,
     Bottom,
     Boundary,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Gradient,
     Message,
     Ready,
     Sums,
+    Survey,
+    Surveyed,
     Turn,
 )
 from fedfloor.deploy.scaling import checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.deploy.tops import TopPool
 from fedfloor.errors import DeploymentError
@@ -130,6 +135,20 @@ class Member:
             if isinstance(error, TimeoutError):
                 raise LinkError(f"{self.task.name}: not done within {order.deadline:.3g} s.") from None
             raise
+
+    async def survey(self, message: Survey | Compare, turn: Turn) -> Surveyed | Compared:
+        """Ask the device for its part in an estimate of the participation rates, within the message's deadline."""
+        gradient = {"gradient": Layout("float32", (self.network.layout.size,))}
+        expected = Expected(Surveyed, gradient) if isinstance(message, Survey) else Expected(Compared)
+        try:
+            async with asyncio.timeout(message.deadline_s), self._in_round():
+                await self.session.send(message, turn)
+                answer = await self._receive(expected, turn)
+        except TimeoutError:
+            raise LinkError(f"{self.task.name}: no answer within {message.deadline_s:.3g} s.") from None
+        assert isinstance(answer, Surveyed | Compared)
+        checked_names(answer, [self.task.name])
+        return answer
 
     async def _train(self, order: MemberRound, pool: TopPool, inputs: Inputs, actuator: Actuator) -> Part:
         task, network, cut, turn = self.task, self.network, order.cut, order.turn

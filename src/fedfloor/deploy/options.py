@@ -94,6 +94,9 @@ class DeviceOptions:
     energy: Annotated[str | None, _ENERGY] = None
     energy_meter: Annotated[str, _METER] = "none"
     allow_samples: Annotated[bool, Option("Let samples leave the device, which cut 0 asks for.")] = False
+    allow_gradients: Annotated[
+        bool, Option("Let gradients leave the device, which estimated participation rates need.")
+    ] = False
     own: Annotated[bool, _OWN] = False
     data_dir: Annotated[Path | None, DATA_DIR] = None
 

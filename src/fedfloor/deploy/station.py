@@ -26,6 +26,8 @@ from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.link import Listener
 from fedfloor.deploy.messages import (
     Abandon,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Hello,
@@ -37,15 +39,18 @@ from fedfloor.deploy.messages import (
     Received,
     Settled,
     Sums,
+    Survey,
+    Surveyed,
     Trained,
     Turn,
     Welcome,
 )
 from fedfloor.deploy.scaling import agreed, checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError
-from fedfloor.rounds.plants.deployed import FloorOrder, FloorReply, Parts, Presence
+from fedfloor.rounds.plants.deployed import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts, Presence
 from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork
 from fedfloor.training.network.quantised import cast, packed_size, unpack
@@ -55,6 +60,7 @@ _REPORT_S = 2.0  #: how long a new round waits for floors to report after the la
 _TRIAL_S = 60.0  #: how long the first round waits for the trials of devices that are there
 _MOST_REPLIES = 8  #: of a floor that wait to be looked at; a round has three
 _Result = TypeVar("_Result")
+_Answer = TypeVar("_Answer", Surveyed, Compared)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +137,8 @@ class Station:
         self._names = {task.floor: m for m, task in enumerate(tasks)}
         self._network = BuiltNetwork(tasks[0].devices[0].model, tasks[0].devices[0].seed)
         self._inputs: Inputs | None = None
-        self._attempt = 2 + secrets.randbelow(2**31 - 3)  # so that replies to an earlier process are told apart
+        # So that replies to an earlier process are told apart. Even for rounds, odd for the estimates before them.
+        self._attempt = 2 * (1 + secrets.randbelow(2**30 - 1))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fedfloor-station", daemon=True)
         self._ending = asyncio.Event()
@@ -184,6 +191,10 @@ class Station:
             if task.upload < 32
             else Layout("float32", (size,))
         )
+        expected = (
+            Expected(Model, {"weights": model}),
+            Expected(Surveyed, {"gradient": Layout("float32", (size,))}),
+        )
         await session.send(Welcome(task_text(task)))
         if self._inputs is not None:
             await session.send(self._inputs)
@@ -196,9 +207,7 @@ class Station:
             await before.close("Another connection of this gateway has taken its place.")
         try:
             while True:
-                floor.hear(
-                    await session.receive(Sums, Ready, Received, Trained, Failed, Expected(Model, {"weights": model}))
-                )
+                floor.hear(await session.receive(Sums, Ready, Received, Trained, Failed, Compared, *expected))
         except LinkError as error:
             if floor.session is session:
                 _LOG.warning("%s is gone: %s", hello.name, error)
@@ -258,6 +267,53 @@ class Station:
             if reply.model is None:
                 asyncio.run_coroutine_threadsafe(self._abandon(reply.floor, index), self._loop)
             yield reply
+
+    def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> list[FloorSurvey]:
+        """Ask all floors that are there for their gradients at these weights; those that answer in time."""
+        answers = self._run(self._ask_all(Survey(samples, deadline, weights), Surveyed, index))
+        surveys = []
+        for m, answer in answers:
+            slopes = {slope.name: slope for slope in answer.devices}
+            rows = [slopes.get(device.name) for device in self._floors[m].task.devices]
+            numbers = [(row.samples, row.sigma, row.norm, row.smoothness) if row else (None,) * 4 for row in rows]
+            surveys.append(FloorSurvey(m, answer.gradient, *map(_numbers, zip(*numbers, strict=True))))
+        return surveys
+
+    def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:
+        """Ask the floors to compare their gradients with the mean (P,) of all; those that answer in time."""
+        answers = self._run(self._ask_all(Compare(deadline, gradient), Compared, index))
+        comparisons = []
+        for m, answer in answers:
+            distances = {entry.name: entry for entry in answer.devices}
+            rows = [distances.get(device.name) for device in self._floors[m].task.devices]
+            numbers = [(row.delta, row.smoothness) if row else (None, None) for row in rows]
+            comparisons.append(FloorComparison(m, *map(_numbers, zip(*numbers, strict=True))))
+        return comparisons
+
+    async def _ask_all(self, message: Survey | Compare, kind: type[_Answer], index: int) -> list[tuple[int, _Answer]]:
+        """The answers of the floors that are there and answer in time, each with its number."""
+        there = [m for m, floor in enumerate(self._floors) if floor.session is not None and floor.devices]
+        answers = await asyncio.gather(*(self._ask(m, message, kind, index) for m in there))
+        return [(m, answer) for m, answer in zip(there, answers, strict=True) if answer is not None]
+
+    async def _ask(self, m: int, message: Survey | Compare, kind: type[_Answer], index: int) -> _Answer | None:
+        floor, turn = self._floors[m], Turn(index, self._attempt + 1)
+        floor.turn, floor.replies = turn, asyncio.Queue(_MOST_REPLIES)
+        try:
+            async with asyncio.timeout(message.deadline_s):
+                if floor.session is None:
+                    raise LinkError("it is not connected")
+                await floor.session.send(message, turn)
+                answer = await floor.next(kind)
+            checked_names(answer, [device.name for device in floor.task.devices])
+        except (LinkError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {message.deadline_s:.3g} s"
+            _LOG.warning("Round %d: rates are estimated without %s: %s", index, floor.task.floor, reason)
+            return None
+        else:
+            return answer
+        finally:
+            floor.turn = None
 
     def settle(self, index: int, completed: Bools) -> None:
         """Tell the floors that the round is over, and look again whether their gateways may be here."""
