@@ -91,6 +91,7 @@ def run_devices(options: DeviceOptions) -> None:
                 meter=parse_meter(options.energy_meter),
                 allow_samples=options.allow_samples,
                 allow_gradients=options.allow_gradients,
+                allow_class_counts=options.allow_class_counts,
                 own=options.own,
             )
         )

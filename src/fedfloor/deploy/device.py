@@ -21,6 +21,7 @@ from fedfloor.deploy.guarding import papers_of
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import joining_text, this_machine
 from fedfloor.deploy.link import sessions
+from fedfloor.deploy.machines import class_counts
 from fedfloor.deploy.messages import (
     Abandon,
     Begin,
@@ -33,6 +34,7 @@ from fedfloor.deploy.messages import (
     Gradient,
     Hello,
     Inputs,
+    Profile,
     Ready,
     Settled,
     Sums,
@@ -118,6 +120,7 @@ class _Kept:
     data: LocalData
     network: built.BuiltNetwork
     sums: Sums
+    profile: str  #: what the device says about itself, as JSON
 
 
 async def _prepared(options: Device, task: DeviceTask) -> _Kept:
@@ -135,7 +138,15 @@ async def _prepared(options: Device, task: DeviceTask) -> _Kept:
     if task.pictures != (kind == np.uint8):
         must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
         raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
-    return _Kept(task, data, built.BuiltNetwork(task.model, task.seed), await asyncio.to_thread(data.sums))
+    profile = this_machine(
+        options.name,
+        samples=data.labels.size,
+        class_counts=class_counts(data.labels, task.model.classes),
+        allow_class_counts=options.allow_class_counts and task.allow_class_counts,
+        has_energy_source=options.energy is not None,
+    )
+    network = built.BuiltNetwork(task.model, task.seed)
+    return _Kept(task, data, network, await asyncio.to_thread(data.sums), joining_text(profile))
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +171,7 @@ class _Device:
 
     async def serve(self) -> None:
         """Do what the gateway asks for until the connection ends."""
+        await self.session.send(Profile(self.kept.profile))
         await self.session.send(self.kept.sums)
         whole = Layout("float32", (self.network.layout.size,))
         expected = (

@@ -35,6 +35,7 @@ from fedfloor.deploy.messages import (
     Model,
     Order,
     Present,
+    Profile,
     Ready,
     Received,
     Settled,
@@ -218,9 +219,14 @@ class _Gateway:
     async def _report(self, session: Session) -> None:
         """Tell the base station who is there, whenever that changes."""
         told: list[Sums] = []
+        profiles: dict[str, str] = {}
         while True:
             await self._has_news.wait()
             self._has_news.clear()
+            for name, member in list(self.members.items()):
+                if member.profile is not None and member.profile != profiles.get(name):
+                    profiles[name] = member.profile
+                    await session.send(Profile(member.profile))
             sums = [member.sums for member in self.members.values() if member.sums is not None]
             if sums and sums != told:  # the same objects: nobody has joined or left
                 told = sums

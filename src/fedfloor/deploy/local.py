@@ -95,6 +95,7 @@ class _Machines:
             deploy = self._planned.scenario.deploy
             allowed = ["--allow-samples"] if deploy.allow_samples else []
             allowed += ["--allow-gradients"] if deploy.allow_gradients else []
+            allowed += ["--allow-class-counts"] if deploy.allow_class_counts else []
             if options.data_dir is not None:
                 data += ["--data-dir", str(options.data_dir)]
             self._started(

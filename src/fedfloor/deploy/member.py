@@ -17,6 +17,7 @@ from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
 from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.machines import device_profile
 from fedfloor.deploy.messages import (
     Abandon,
     Begin,
@@ -28,6 +29,7 @@ from fedfloor.deploy.messages import (
     Failed,
     Gradient,
     Message,
+    Profile,
     Ready,
     Sums,
     Survey,
@@ -78,6 +80,7 @@ class Member:
     session: Session
     network: BuiltNetwork  #: tells sizes and shapes; nothing is trained in it
     sums: Sums | None = field(init=False, default=None)
+    profile: str | None = field(init=False, default=None)  #: what it says about itself, as JSON that was checked
     energy: float | None = field(init=False, default=None)  #: [J] that it reported last; None: it reports none
     is_tried: bool = field(init=False, default=False)  #: it has done its trial with the scale of inputs in use
     is_called: asyncio.Event = field(init=False, default_factory=asyncio.Event)  #: to a trial
@@ -92,7 +95,7 @@ class Member:
         """Hear what the device reports between rounds; ends with a LinkError when the connection does."""
         while True:
             await self._is_idle.wait()
-            self._listening = listening = asyncio.create_task(self.session.receive(Sums, Ready, turn=Turn()))
+            self._listening = listening = asyncio.create_task(self.session.receive(Sums, Ready, Profile, turn=Turn()))
             listening.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
             )  # it may be of no use any more
@@ -109,6 +112,9 @@ class Member:
             self.sums = checked_sums(message, self.task.model.input[0], 1)
         elif isinstance(message, Ready):
             self.energy = message.energy_j
+        elif isinstance(message, Profile):
+            device_profile(message.profile, [self.task])
+            self.profile = message.profile
 
     @asynccontextmanager
     async def _in_round(self) -> AsyncIterator[None]:
@@ -216,7 +222,7 @@ class Member:
     async def _receive(self, expected: Expected, turn: Turn) -> Message:
         """The next message of the round."""
         while True:
-            message = (await self.session.receive(expected, Failed, Sums, Ready, turn=turn)).message
+            message = (await self.session.receive(expected, Failed, Sums, Ready, Profile, turn=turn)).message
             if isinstance(message, Failed):
                 raise DeploymentError(quoted(message.reason))
             if isinstance(message, expected.message):

@@ -97,6 +97,9 @@ class DeviceOptions:
     allow_gradients: Annotated[
         bool, Option("Let gradients leave the device, which estimated participation rates need.")
     ] = False
+    allow_class_counts: Annotated[
+        bool, Option("Tell how many samples of each class there are, if the scenario asks for it.")
+    ] = False
     own: Annotated[bool, _OWN] = False
     data_dir: Annotated[Path | None, DATA_DIR] = None
 

@@ -23,7 +23,9 @@ from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.guarding import guard_for, papers_of
 from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.joining import JoiningProfile
 from fedfloor.deploy.link import Listener
+from fedfloor.deploy.machines import device_profile, gateway_profile
 from fedfloor.deploy.messages import (
     Abandon,
     Compare,
@@ -35,6 +37,7 @@ from fedfloor.deploy.messages import (
     Message,
     Model,
     Order,
+    Profile,
     Ready,
     Received,
     Settled,
@@ -59,6 +62,7 @@ _LOG = logging.getLogger(__name__)
 _REPORT_S = 2.0  #: how long a new round waits for floors to report after the last one
 _TRIAL_S = 60.0  #: how long the first round waits for the trials of devices that are there
 _MOST_REPLIES = 8  #: of a floor that wait to be looked at; a round has three
+_REPORTS = (Sums, Ready, Profile, Received, Trained, Failed, Compared)  #: of a gateway, without tensors
 _Result = TypeVar("_Result")
 _Answer = TypeVar("_Answer", Surveyed, Compared)
 
@@ -81,6 +85,8 @@ class _Floor:
     sums: Sums | None = None
     energy: float | None = None  #: [J] that its gateway reported; None: it reports none
     devices: dict[str, float | None] = field(default_factory=dict)  #: that are there, with the energy they reported
+    own_profile: JoiningProfile | None = None  #: what its gateway says about itself
+    profiles: dict[str, JoiningProfile] = field(default_factory=dict)  #: what its devices say, by name
     has_reported: bool = False  #: since the last round was settled
     turn: Turn | None = None  #: of the order under way
     replies: asyncio.Queue[Envelope | LinkError] = field(default_factory=lambda: asyncio.Queue(_MOST_REPLIES))
@@ -104,6 +110,9 @@ class _Floor:
             known = {device.name for device in self.task.devices}
             self.energy, self.has_reported = message.energy_j, True
             self.devices = {entry.name: entry.energy_j for entry in message.devices if entry.name in known}
+        elif isinstance(message, Profile):
+            profile = device_profile(message.profile, self.task.devices)
+            self.profiles[profile.name] = profile
         elif envelope.turn == self.turn:
             if self.replies.full():
                 raise LinkError("More messages arrived than a round has.")
@@ -201,13 +210,13 @@ class Station:
         before = floor.session
         if before is not None:
             floor.lose(LinkError("Another connection of this gateway has taken its place."))
-        floor.session = session
+        floor.session, floor.own_profile = session, gateway_profile(hello.profile, hello.name)
         _LOG.info("%s has joined.", hello.name)
         if before is not None:
             await before.close("Another connection of this gateway has taken its place.")
         try:
             while True:
-                floor.hear(await session.receive(Sums, Ready, Received, Trained, Failed, Compared, *expected))
+                floor.hear(await session.receive(*_REPORTS, *expected))
         except LinkError as error:
             if floor.session is session:
                 _LOG.warning("%s is gone: %s", hello.name, error)
@@ -235,6 +244,11 @@ class Station:
         _wait_until(  # those that are there have to finish their trials
             lambda: all(len(floor.devices) >= floor.described for floor in self._floors), time.monotonic() + _TRIAL_S
         )
+
+    def machines(self) -> tuple[list[JoiningProfile], list[JoiningProfile]]:
+        """What gateways and devices have said about themselves so far."""
+        gateways = [floor.own_profile for floor in self._floors if floor.own_profile is not None]
+        return gateways, [profile for floor in self._floors for profile in list(floor.profiles.values())]
 
     def observe(self) -> Presence:
         """Who is there, once the floors have reported after the last round.
