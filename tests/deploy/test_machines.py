@@ -1,19 +1,26 @@
 """What machines say on joining: what reaches the run folder, and what may not be said."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedfloor.deploy.actuators.choosing import make_actuator
+from fedfloor.deploy.device import Device, serve_device
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.joining import JoiningProfile, joining_text
+from fedfloor.deploy.link import Listener
 from fedfloor.deploy.machines import Machines, class_counts, device_profile, gateway_profile
-from fedfloor.deploy.tasks import floor_tasks
+from fedfloor.deploy.messages import Hello, Profile, Welcome
+from fedfloor.deploy.session import Session
+from fedfloor.deploy.tasks import floor_tasks, task_text
 from fedfloor.errors import DeploymentError
 from fedfloor.reports.beside import holding_from
 from fedfloor.runs.planned import planned_run
 from tests.conftest import known
+from tests.deploy.floors import some_data
 from tests.deploy.plants import OVERRIDES
 
 TASKS = floor_tasks(
@@ -44,6 +51,40 @@ def test_a_device_says_what_the_scenario_allows() -> None:
         device_profile(joining_text(profile("nobody")), TASKS[0].devices)
     with pytest.raises(LinkError, match=r"Profile: cores: "):
         device_profile(text.replace('"cores":4', '"cores":0'), TASKS[0].devices)
+
+
+@pytest.mark.parametrize("scenario_allows", [True, False])
+@pytest.mark.parametrize("device_allows", [True, False])
+def test_class_counts_leave_a_device_only_if_both_allow_it(scenario_allows: bool, device_allows: bool) -> None:
+    task = (TASKS if scenario_allows else SILENT)[0].devices[0]
+    told: list[JoiningProfile] = []
+
+    async def welcome(session: Session, _: Hello) -> None:
+        await session.send(Welcome(task_text(task)))
+        message = (await session.receive(Profile)).message
+        assert isinstance(message, Profile)
+        told.append(device_profile(message.profile, [task]))
+
+    async def scene() -> None:
+        async with Listener("127.0.0.1:0", welcome, lambda *_: "") as door:
+            device = Device(
+                name=task.name,
+                gateway=f"127.0.0.1:{door.port}",
+                data=lambda task: some_data(task, 30),
+                actuator=make_actuator("log"),
+                credentials=None,
+                allow_class_counts=device_allows,
+            )
+            serving = asyncio.create_task(serve_device(device))
+            while not told:
+                await asyncio.sleep(0.02)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(scene(), 60.0))
+    assert told[0].samples == 30
+    expected = class_counts(some_data(task, 30).labels, 10) if scenario_allows and device_allows else None
+    assert told[0].class_counts == expected
 
 
 def test_a_gateway_whose_profile_cannot_be_read_is_only_not_written_down() -> None:

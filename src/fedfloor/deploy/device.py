@@ -50,7 +50,6 @@ from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError
 from fedfloor.training import halves
 from fedfloor.training.data.samples import batch_of
 from fedfloor.training.network import built
-from fedfloor.training.work import undisturbed
 
 _LOG = logging.getLogger(__name__)
 _FORWARD = 1.0 / 3.0  #: share of a step's work before the activations are sent; the backward pass does twice as much
@@ -213,14 +212,20 @@ class _Device:
     async def _take_survey(self, message: Survey | Compare, turn: Turn) -> None:
         """Take part in an estimate of the participation rates; the gateway stops waiting when it is too late."""
         try:
-            answer = await asyncio.to_thread(self._surveyed, message)
-        except (FedfloorError, FailedRunError, ValueError, MemoryError) as error:
+            surveyor = self._surveyor()
+            answer: Surveyed | Compared
+            if isinstance(message, Survey):
+                answer = await asyncio.to_thread(surveyor.survey, message.weights, max(message.samples, 1))
+            else:
+                answer = await asyncio.to_thread(surveyor.compare, message.gradient)
+        except (FedfloorError, FailedRunError, ValueError) as error:
             _LOG.warning("Round %d: the participation rates are estimated without this device: %s", turn.round, error)
             await self.session.send(Failed(f"{self.options.name}: {error}"), turn)
         else:
             await self.session.send(answer, turn)
 
-    def _surveyed(self, message: Survey | Compare) -> Surveyed | Compared:
+    def _surveyor(self) -> Surveyor:
+        """What computes gradients here, if that is allowed."""
         if not (self.options.allow_gradients and self.task.allow_gradients):
             who = "the scenario does not allow (deploy.allow_gradients)"
             if self.task.allow_gradients:
@@ -231,10 +236,7 @@ class _Device:
         if self.surveyor is None:
             data = self.kept.data
             self.surveyor = Surveyor(self.task, data.samples, data.labels, self.inputs)
-        with undisturbed():
-            if isinstance(message, Survey):
-                return self.surveyor.survey(message.weights, max(message.samples, 1))
-            return self.surveyor.compare(message.gradient)
+        return self.surveyor
 
     async def _train(self, begin: Begin, turn: Turn) -> None:
         """Train the bottom and send it back."""

@@ -2,7 +2,8 @@
 
 __all__ = ["Surveyor", "checked_names"]
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedfloor.training.comparing import compare
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.network.built import Inputs
 from fedfloor.training.tasks import named_model
-from fedfloor.training.work import Job, Work
+from fedfloor.training.work import Job, Work, is_short_of_memory
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +58,7 @@ class Surveyor:
     def survey(self, weights: Vector, limit: int) -> Surveyed:
         """Statistics and mean of the gradients of at most `limit` samples at these weights (P,)."""
         gradient = np.empty_like(weights)
-        with named_model(self.task.model.name, "estimate"):
+        with self._named("estimate"):
             found = self._work.estimate(self.task.number, limit, weights, gradient)
         self._refuse_infinite(found.sigma, found.norm, found.smoothness)
         self._last = limit, weights, gradient
@@ -69,10 +70,22 @@ class Surveyor:
         if self._last is None:
             raise DeploymentError("there is no gradient to compare with the mean")
         (limit, weights, gradient), self._last = self._last, None
-        with named_model(self.task.model.name, "gradient"):
+        with self._named("gradient"):
             found = compare(self._work, self.task.number, limit, weights, gradient, mean.astype(np.float64))
         self._refuse_infinite(found.delta, found.smoothness)
         return Compared((Distance(self.task.name, found.delta, found.smoothness),))
+
+    @contextlib.contextmanager
+    def _named(self, activity: str) -> Iterator[None]:
+        """Raise what goes wrong in the network as an error with a sentence for people."""
+        try:
+            with named_model(self.task.model.name, activity):
+                yield
+        except (MemoryError, RuntimeError) as error:
+            if not is_short_of_memory(error):
+                raise
+            problem = "memory ran out while gradients were computed"
+            raise DeploymentError(f"{problem}. Lower participation.estimate_samples") from None
 
     def _refuse_infinite(self, *numbers: float) -> None:
         if not np.isfinite(numbers).all():
