@@ -76,6 +76,7 @@ OTHER_KEYS = {
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/estimates.py": "the state of a checkpoint",
+    "deploy/machines.py": "what machines said on joining",
 }
 
 

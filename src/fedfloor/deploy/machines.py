@@ -76,8 +76,8 @@ class Machines:
     def keep(self, gateways: Sequence[JoiningProfile], devices: Sequence[JoiningProfile]) -> None:
         """Write down what these machines have said, if it is new."""
         fresh = {
-            "gateways": self._kept["gateways"] | {profile.name: _table(profile) for profile in gateways},
-            "devices": self._kept["devices"] | {profile.name: _table(profile) for profile in devices},
+            "gateways": self._merged("gateways", gateways, [task.floor for task in self.tasks]),
+            "devices": self._merged("devices", devices, [task.name for floor in self.tasks for task in floor.devices]),
         }
         if fresh == self._kept and (self.folder / MACHINES).exists():
             return
@@ -87,6 +87,11 @@ class Machines:
         if held:
             table = {"data": self.data, "origin": "the devices", "partition": None, "test_samples": self.test_samples}
             write_json(self.folder / HOLDING, table | {"devices": held})
+
+    def _merged(self, kind: str, profiles: Sequence[JoiningProfile], names: Sequence[str]) -> dict[str, Any]:
+        """What is known of machines of one kind by now, in the order of the scenario."""
+        known = self._kept[kind] | {profile.name: _table(profile) for profile in profiles}
+        return {name: known[name] for name in names if name in known}
 
     def _held(self) -> list[HeldBy]:
         """Samples of the devices that have told their class counts, floor by floor."""
