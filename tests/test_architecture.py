@@ -28,18 +28,18 @@ ORDER = {
     "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
-    "training": "data network exchange halves work measuring tasks trial warming",
+    "training": "data network exchange halves work comparing measuring tasks trial warming",
     "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record events summary plants loop listeners",
-    "rounds/plants": "contract simulated global_model learning deployed",
+    "rounds/plants": "contract simulated global_model estimates learning deployed",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust copies folder target profile shares planned deployable machine measure replay bounds "
     "driving simulate train export evaluate plan tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "
-    "session link together top_process tops options tasks crossing scaling guarding feedback device member gateway "
-    "station holdings serving running kept commands local",
+    "session link together top_process tops options tasks machines crossing scaling guarding feedback surveying device "
+    "member gateway station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",
@@ -75,7 +75,8 @@ OTHER_KEYS = {
     "scenario/file.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
-    "rounds/plants/learning.py": "the state of a checkpoint",
+    "rounds/plants/estimates.py": "the state of a checkpoint",
+    "deploy/machines.py": "what machines said on joining",
 }
 
 

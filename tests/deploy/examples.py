@@ -10,6 +10,9 @@ from fedfloor.deploy.messages import (
     Begin,
     Bottom,
     Boundary,
+    Compare,
+    Compared,
+    Distance,
     Expected,
     Failed,
     Gradient,
@@ -19,12 +22,16 @@ from fedfloor.deploy.messages import (
     Model,
     Order,
     Present,
+    Profile,
     Ready,
     Received,
     Refused,
     Settled,
     Share,
+    Slope,
     Sums,
+    Survey,
+    Surveyed,
     Trained,
     Welcome,
 )
@@ -58,6 +65,11 @@ MESSAGES: list[Message] = [
     Failed("The battery is empty."),
     Abandon(),
     Settled(False),
+    Survey(64, 20.0, numbers(100)),
+    Surveyed((Slope("press-7", 600, 1.5, 0.25, 3.0),), numbers(100)),
+    Compare(20.0, numbers(100)),
+    Compared((Distance("press-7", 0.5, 2.0),)),
+    Profile('{"name": "press-7"}'),
 ]  # fmt: skip
 
 

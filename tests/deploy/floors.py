@@ -8,7 +8,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,8 +83,8 @@ class TestFloor:
 
     __test__ = False
 
-    def __init__(self, place: Path, *, devices: int = 3, tops: int = 1) -> None:
-        overrides = [*OVERRIDES, f"floors.0.devices.0.count={devices}"]
+    def __init__(self, place: Path, *, devices: int = 3, tops: int = 1, more: Sequence[str] = ()) -> None:
+        overrides = [*OVERRIDES, f"floors.0.devices.0.count={devices}", *more]
         scenario = planned_run("quick", "random", 1, overrides=overrides, training=True).scenario
         self.certs, self.tasks = place / "certs", floor_tasks(scenario)
         make_authority(self.certs, parties_of(scenario))
@@ -127,7 +127,9 @@ class TestFloor:
     def credentials(self, role: Role, name: str) -> Credentials:
         return Credentials(self.certs / role / name, role)
 
-    def start_device(self, place: int, count: int | None = None, *, allow_samples: bool = False) -> Callable[[], None]:
+    def start_device(
+        self, place: int, count: int | None = None, *, allow_samples: bool = False, allow_gradients: bool = False
+    ) -> Callable[[], None]:
         """Start a device that holds so many samples; what this returns ends it."""
         name = self.task.devices[place].name
         device = Device(
@@ -137,6 +139,7 @@ class TestFloor:
             actuator=make_actuator("log"),
             credentials=self.credentials(Role.DEVICE, name),
             allow_samples=allow_samples,
+            allow_gradients=allow_gradients,
         )
         return self.loop.start(serve_device(device))
 

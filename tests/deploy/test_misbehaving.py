@@ -35,6 +35,7 @@ from fedfloor.deploy.messages import (
     Model,
     Order,
     Present,
+    Profile,
     Ready,
     Received,
     Settled,
@@ -377,6 +378,7 @@ def test_a_device_sends_no_samples_unless_its_owner_allows_it(floor: TestFloor) 
 
     async def curious(session: Session, _: Hello) -> None:
         await session.send(Welcome(task_text(task)))
+        await session.receive(Profile)
         await session.receive(Sums)
         await session.send(Inputs(INPUTS.mean, INPUTS.deviation))
         await session.receive(Ready)

@@ -1,5 +1,6 @@
 """Plants of real processes on this machine, over mutual TLS: what they learn, what they log, and what they survive."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fedfloor
+from fedfloor.reports.beside import holding_from
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.runs.folder import read_records
 from tests.conftest import known
@@ -48,3 +50,22 @@ def test_real_processes_learn_what_the_simulator_learns(more: tuple[str, ...], t
         assert [gateway.channel for gateway in mine.gateways] == [gateway.channel for gateway in other.gateways]
         assert all(gateway.completed and known(gateway.train_s) > 0.0 for gateway in mine.gateways)
         assert all(isinstance(gateway.predicted_s, float) for gateway in mine.gateways)
+
+
+@pytest.mark.slow
+def test_real_processes_estimate_the_rates_that_the_simulator_estimates(tmp_path: Path) -> None:
+    more = ("participation.rates=estimated", "participation.estimate_every=2", "deploy.allow_gradients=true")
+    deployed(tmp_path / "run", *more, "deploy.allow_class_counts=true")
+    weights, records = simulated(tmp_path / "run", ROUNDS, more)
+    first, *_ = read_records(tmp_path / "run", ROUNDS)
+    for mine, other in zip(first.gateways, records[0].gateways, strict=True):  # both at the first weights
+        assert mine.target_rate == pytest.approx(other.target_rate, rel=1e-5)
+        assert mine.divergence_bound == pytest.approx(other.divergence_bound, rel=1e-5)
+    state = known(load_checkpoint(tmp_path / "run")).state
+    for name, tensor in weights.items():
+        assert distance(state.weights[name], tensor) < 1e-5, name
+    held = known(holding_from(tmp_path / "run" / "holding.json"))
+    machines = json.loads((tmp_path / "run" / "machines.json").read_text())
+    assert [device.name for device in held] == list(machines["devices"])
+    assert len(machines["gateways"]) == 2
+    assert all(sum(device.classes) == machines["devices"][device.name]["samples"] > 0 for device in held)

@@ -11,15 +11,24 @@ import numpy as np
 from fedfloor.arrays import Bools, Vector
 from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.plants.contract import Plant
-from fedfloor.rounds.plants.deployed import DeployedPlant, FloorOrder, FloorReply, Parts, Presence
+from fedfloor.rounds.plants.deployed import (
+    DeployedPlant,
+    FloorComparison,
+    FloorOrder,
+    FloorReply,
+    FloorSurvey,
+    Parts,
+    Presence,
+)
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.planned import PlannedRun, planned_run
 from fedfloor.runs.train import job_of, scaled_as
 from fedfloor.scenario import resolved_toml
+from fedfloor.training.comparing import compare
 from fedfloor.training.data.holding import Holding
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.exchange import Exchange
-from fedfloor.training.network.weights import average
+from fedfloor.training.network.weights import average, mean_of
 from fedfloor.workers.engine import Engine, Local, train_devices
 
 ROUNDS = 4
@@ -65,6 +74,7 @@ class Hall:
     spoil: Callable[[FloorReply], FloorReply] = lambda reply: reply  #: what becomes of a reply
     orders: list[FloorOrder] = field(default_factory=list)
     settled: list[tuple[int, list[bool]]] = field(default_factory=list)
+    gradients: dict[int, tuple[int, Vector, Vector]] = field(default_factory=dict)  #: limit, weights, gradient
     pending: dict[int, Vector] = field(default_factory=dict)  #: rounding errors of a round that is not settled
 
     def observe(self) -> Presence:
@@ -110,6 +120,38 @@ class Hall:
         self.pending[floor] = error[floor].copy()
         error[floor] = before
         return update
+
+    def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> list[FloorSurvey]:
+        work, surveys = self.engine.work, []
+        counts = np.diff(work.samples.first)
+        for floor, devices in self.there(index):
+            rows = np.full((4, self.floors[floor]), np.nan)
+            parts = []
+            for place, n in devices:
+                out = np.empty_like(weights)
+                found = work.estimate(n, samples, weights, out)
+                rows[:, place] = counts[n], found.sigma, found.norm, found.smoothness
+                parts.append((float(counts[n]), out))
+                self.gradients[n] = samples, weights, out
+            if parts:
+                surveys.append(FloorSurvey(floor, mean_of(parts).astype(np.float32), *rows))
+        return surveys
+
+    def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:
+        comparisons = []
+        for floor, devices in self.there(index):
+            rows = np.full((2, self.floors[floor]), np.nan)
+            for place, n in devices:
+                rows[:, place] = dataclasses.astuple(compare(self.engine.work, n, *self.gradients[n], gradient))
+            comparisons.append(FloorComparison(floor, *rows))
+        return comparisons
+
+    def there(self, index: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Floors that answer, each with places and numbers of its devices that do."""
+        for floor, count in enumerate(self.floors):
+            if floor not in self.away and (index, floor) not in self.mute:
+                first = sum(self.floors[:floor])
+                yield floor, [(k, first + k) for k in range(count) if first + k not in self.missing]
 
     def settle(self, index: int, completed: Bools) -> None:
         self.settled.append((index, completed.tolist()))

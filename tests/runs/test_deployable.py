@@ -16,10 +16,9 @@ ALLOWED = ("training.min_cut=1", "baseline.cut=1", "participation.rates=updates"
             ("training.min_cut=0",),
             r"training\.min_cut: must be >= 1 on real machines, got 0.*deploy\.allow_samples = true",
         ),
-        (("participation.rates=estimated",), r"unless deploy\.allow_gradients = true\. Set .* to \"updates\""),
         (
-            ("participation.rates=estimated", "deploy.allow_gradients=true"),
-            r"participation\.rates: cannot be 'estimated'.*not collected over the network",
+            ("participation.rates=estimated",),
+            r"participation\.rates: 'estimated' needs gradients.* to \"updates\".*deploy\.allow_gradients = true",
         ),
         (("participation.observe_every=5",), r"participation\.observe_every: must be 0 on real machines, got 5"),
     ],
@@ -35,6 +34,7 @@ def test_what_real_machines_cannot_do_is_refused(more: tuple[str, ...], problem:
         (),
         ("training.min_cut=0", "baseline.cut=0", "deploy.allow_samples=true"),
         ("participation.rates=uniform",),
+        ("participation.rates=estimated", "deploy.allow_gradients=true"),
         ("training.halves=joined",),
     ],
 )

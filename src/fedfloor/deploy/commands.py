@@ -90,6 +90,8 @@ def run_devices(options: DeviceOptions) -> None:
                 energy=_budget(options.energy),
                 meter=parse_meter(options.energy_meter),
                 allow_samples=options.allow_samples,
+                allow_gradients=options.allow_gradients,
+                allow_class_counts=options.allow_class_counts,
                 own=options.own,
             )
         )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,25 +21,32 @@ from fedfloor.deploy.guarding import papers_of
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import joining_text, this_machine
 from fedfloor.deploy.link import sessions
+from fedfloor.deploy.machines import class_counts
 from fedfloor.deploy.messages import (
     Abandon,
     Begin,
     Bottom,
     Boundary,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Gradient,
     Hello,
     Inputs,
+    Profile,
     Ready,
     Settled,
     Sums,
+    Survey,
+    Surveyed,
     Turn,
 )
 from fedfloor.deploy.scaling import checked_inputs
 from fedfloor.deploy.session import Session
+from fedfloor.deploy.surveying import Surveyor
 from fedfloor.deploy.tasks import DeviceTask, parse_task
-from fedfloor.errors import DeploymentError, FedfloorError
+from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError
 from fedfloor.training import halves
 from fedfloor.training.data.samples import batch_of
 from fedfloor.training.network import built
@@ -75,6 +82,7 @@ class Device:
     energy: EnergyBudget | None = None  #: what it may spend in a round; None: as the scenario says
     meter: EnergyMeter | None = None  #: what it has spent; None: computed from the model
     allow_samples: bool = False  #: cut 0, which sends the samples themselves
+    allow_gradients: bool = False  #: send gradients of its loss, which estimated participation rates need
     allow_class_counts: bool = False  #: tell the gateway how many samples of each class there are
     own: bool = False  #: import a model that the plant names as `package.module:callable`
 
@@ -111,6 +119,7 @@ class _Kept:
     data: LocalData
     network: built.BuiltNetwork
     sums: Sums
+    profile: str  #: what the device says about itself, as JSON
 
 
 async def _prepared(options: Device, task: DeviceTask) -> _Kept:
@@ -128,7 +137,15 @@ async def _prepared(options: Device, task: DeviceTask) -> _Kept:
     if task.pictures != (kind == np.uint8):
         must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
         raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
-    return _Kept(task, data, built.BuiltNetwork(task.model, task.seed), await asyncio.to_thread(data.sums))
+    profile = this_machine(
+        options.name,
+        samples=data.labels.size,
+        class_counts=class_counts(data.labels, task.model.classes),
+        allow_class_counts=options.allow_class_counts and task.allow_class_counts,
+        has_energy_source=options.energy is not None,
+    )
+    network = built.BuiltNetwork(task.model, task.seed)
+    return _Kept(task, data, network, await asyncio.to_thread(data.sums), joining_text(profile))
 
 
 @dataclass(slots=True, eq=False)
@@ -139,6 +156,7 @@ class _Device:
     kept: _Kept
     session: Session
     inputs: built.Inputs | None = field(init=False, default=None)
+    surveyor: Surveyor | None = field(init=False, default=None)  #: made when it is first needed
 
     @property
     def task(self) -> DeviceTask:
@@ -152,17 +170,27 @@ class _Device:
 
     async def serve(self) -> None:
         """Do what the gateway asks for until the connection ends."""
+        await self.session.send(Profile(self.kept.profile))
         await self.session.send(self.kept.sums)
-        weights = Layout("float32", (self.network.layout.size,), at_most=True)
+        whole = Layout("float32", (self.network.layout.size,))
+        expected = (
+            Expected(Begin, {"weights": replace(whole, at_most=True)}),
+            Expected(Survey, {"weights": whole}),
+            Expected(Compare, {"gradient": whole}),
+        )
         while True:
-            envelope = await self.session.receive(Inputs, Settled, Abandon, Expected(Begin, {"weights": weights}))
+            envelope = await self.session.receive(Inputs, Settled, Abandon, *expected)
             message = envelope.message
             if isinstance(message, Begin):
                 await self._take_part(message, envelope.turn)
+            elif isinstance(message, Survey | Compare):
+                await self._take_survey(message, envelope.turn)
             elif isinstance(message, Inputs):
-                self.inputs = checked_inputs(message, self.task.model.input[0])
+                self.inputs, self.surveyor = checked_inputs(message, self.task.model.input[0]), None
                 await self._report()
             elif isinstance(message, Settled):
+                if self.options.credentials is not None:
+                    self.options.credentials.refresh()  # it says so in good time if the certificate is to expire
                 await self._report()
 
     async def _report(self) -> None:
@@ -180,6 +208,35 @@ class _Device:
             reason = str(error) or f"not done within {begin.deadline_s:.3g} s"
             _LOG.warning("Round %d: %s", turn.round, reason)
             await self.session.send(Failed(f"{self.options.name}: {reason}"), turn)
+
+    async def _take_survey(self, message: Survey | Compare, turn: Turn) -> None:
+        """Take part in an estimate of the participation rates; the gateway stops waiting when it is too late."""
+        try:
+            surveyor = self._surveyor()
+            answer: Surveyed | Compared
+            if isinstance(message, Survey):
+                answer = await asyncio.to_thread(surveyor.survey, message.weights, max(message.samples, 1))
+            else:
+                answer = await asyncio.to_thread(surveyor.compare, message.gradient)
+        except (FedfloorError, FailedRunError, ValueError) as error:
+            _LOG.warning("Round %d: the participation rates are estimated without this device: %s", turn.round, error)
+            await self.session.send(Failed(f"{self.options.name}: {error}"), turn)
+        else:
+            await self.session.send(answer, turn)
+
+    def _surveyor(self) -> Surveyor:
+        """What computes gradients here, if that is allowed."""
+        if not (self.options.allow_gradients and self.task.allow_gradients):
+            who = "the scenario does not allow (deploy.allow_gradients)"
+            if self.task.allow_gradients:
+                who = "this device does not allow (--allow-gradients)"
+            raise DeploymentError(f"a gradient would be sent, which {who}")
+        if self.inputs is None:
+            raise DeploymentError("the scale of the inputs is not agreed yet")
+        if self.surveyor is None:
+            data = self.kept.data
+            self.surveyor = Surveyor(self.task, data.samples, data.labels, self.inputs)
+        return self.surveyor
 
     async def _train(self, begin: Begin, turn: Turn) -> None:
         """Train the bottom and send it back."""

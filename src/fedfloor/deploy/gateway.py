@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from fedfloor.deploy.link import Joined, Listener, sessions
 from fedfloor.deploy.member import Member, MemberRound, Part
 from fedfloor.deploy.messages import (
     Abandon,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Hello,
@@ -32,11 +35,14 @@ from fedfloor.deploy.messages import (
     Model,
     Order,
     Present,
+    Profile,
     Ready,
     Received,
     Settled,
     Share,
     Sums,
+    Survey,
+    Surveyed,
     Trained,
     Turn,
     Welcome,
@@ -49,11 +55,12 @@ from fedfloor.deploy.tops import TopPool
 from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError, shown
 from fedfloor.training.network import built
 from fedfloor.training.network.quantised import cast_size, uncast
-from fedfloor.training.network.weights import average
+from fedfloor.training.network.weights import average, mean_of
 
 _LOG = logging.getLogger(__name__)
 _TRIAL = Turn(0, 1)  #: of the step that warms a new device up; a base station's attempts begin at 2
 _TRIAL_S = 60.0  #: that it may take
+_SURVEY_SHARE = 0.75  #: of the time for an estimate that devices get; the rest is for the way to the base station
 _TASK_S = 8.0  #: how long a device that joins waits for the gateway's task; less than it waits for a Welcome
 
 
@@ -212,9 +219,14 @@ class _Gateway:
     async def _report(self, session: Session) -> None:
         """Tell the base station who is there, whenever that changes."""
         told: list[Sums] = []
+        profiles: dict[str, str] = {}
         while True:
             await self._has_news.wait()
             self._has_news.clear()
+            for name, member in list(self.members.items()):
+                if member.profile is not None and member.profile != profiles.get(name):
+                    profiles[name] = member.profile
+                    await session.send(Profile(member.profile))
             sums = [member.sums for member in self.members.values() if member.sums is not None]
             if sums and sums != told:  # the same objects: nobody has joined or left
                 told = sums
@@ -229,14 +241,25 @@ class _Gateway:
         assert self.task is not None
         size, pieces = self.network.layout.size, self.network.layout.pieces
         weights = Layout("float32", (size,)) if self.task.download == 32 else Layout("uint8", (cast_size(pieces),))
+        whole = Layout("float32", (size,))
+        expected = (
+            Expected(Order, {"weights": weights}),
+            Expected(Survey, {"weights": whole}),
+            Expected(Compare, {"gradient": whole}),
+        )
         while True:
-            envelope = await session.receive(Inputs, Settled, Abandon, Expected(Order, {"weights": weights}))
+            envelope = await session.receive(Inputs, Settled, Abandon, *expected)
             message = envelope.message
             if isinstance(message, Inputs):
                 self._take_scale(checked_inputs(message, self.task.devices[0].model.input[0]))
             elif isinstance(message, Order):
                 self._stop_round()
-                self._round = asyncio.create_task(self._carry_out(session, message, envelope.turn))
+                work = self._carry_out_order(session, message, envelope.turn)
+                self._round = asyncio.create_task(self._carry_out(session, work, envelope.turn))
+            elif isinstance(message, Survey | Compare):
+                self._stop_round()
+                work = self._survey(session, message, envelope.turn)
+                self._round = asyncio.create_task(self._carry_out(session, work, envelope.turn))
             elif isinstance(message, Abandon):
                 self._stop_round()
             elif isinstance(message, Settled):
@@ -277,10 +300,10 @@ class _Gateway:
 
     # A round
 
-    async def _carry_out(self, session: Session, order: Order, turn: Turn) -> None:
+    async def _carry_out(self, session: Session, work: Coroutine[Any, Any, None], turn: Turn) -> None:
+        """Do what the base station asks for; what keeps the floor from it is told to the base station."""
         try:
-            await session.send(Received(), turn)
-            await self._train(session, order, turn)
+            await work
         except (FailedRunError, FedfloorError, ValueError) as error:
             _LOG.warning("Round %d: %s", turn.round, error)
             reason = str(error)
@@ -291,6 +314,38 @@ class _Gateway:
             return
         with contextlib.suppress(LinkError):
             await session.send(Failed(reason), turn)
+
+    async def _survey(self, session: Session, message: Survey | Compare, turn: Turn) -> None:
+        """Have the devices that are there compute gradients, and send what the floor found.
+
+        Of the gradients, only the mean of the floor goes on to the base station.
+        """
+        asked = replace(message, deadline_s=_SURVEY_SHARE * message.deadline_s)
+        members = [member for _, member in sorted(self.members.items()) if member.is_tried]
+        answers = await asyncio.gather(*(self._surveyed(member, asked, turn) for member in members))
+        surveyed = [answer for answer in answers if isinstance(answer, Surveyed)]
+        compared = [answer for answer in answers if isinstance(answer, Compared)]
+        if surveyed:
+            devices = tuple(slope for answer in surveyed for slope in answer.devices)
+            parts = [(float(answer.devices[0].samples), answer.gradient) for answer in surveyed]
+            await session.send(Surveyed(devices, mean_of(parts).astype(np.float32)), turn)
+        elif compared:
+            await session.send(Compared(tuple(entry for answer in compared for entry in answer.devices)), turn)
+        else:
+            raise DeploymentError("; ".join(map(str, answers)) or "no device is there")
+
+    async def _surveyed(
+        self, member: Member, message: Survey | Compare, turn: Turn
+    ) -> "Surveyed | Compared | FailedRunError | FedfloorError":
+        try:
+            return await member.survey(message, turn)
+        except (FailedRunError, FedfloorError) as error:
+            _LOG.warning("Round %d: rates are estimated without %s: %s", turn.round, member.task.name, error)
+            return error
+
+    async def _carry_out_order(self, session: Session, order: Order, turn: Turn) -> None:
+        await session.send(Received(), turn)
+        await self._train(session, order, turn)
 
     async def _train(self, session: Session, order: Order, turn: Turn) -> None:
         task, layout = self.task, self.network.layout

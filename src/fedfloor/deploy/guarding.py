@@ -5,9 +5,8 @@ __all__ = ["guard_for", "papers_of"]
 from collections.abc import Callable, Collection
 
 from fedfloor.deploy.certificates import Role, peer_of
-from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.identity import Credentials, peer_problem
-from fedfloor.deploy.link import Papers
+from fedfloor.deploy.link import Papers, UnfitError
 from fedfloor.deploy.messages import Hello
 from fedfloor.errors import DeploymentError, shown
 
@@ -20,7 +19,7 @@ def papers_of(credentials: Credentials | None) -> Callable[[], Papers] | None:
     def papers() -> Papers:
         credentials.refresh()
         if problem := credentials.own_problem():  # others would refuse it without a word
-            raise LinkError(problem)
+            raise UnfitError(f"This machine's own certificate does not serve: {problem}.")
         own = credentials.identity
         return Papers(own.certificate, own.key, own.ca)
 

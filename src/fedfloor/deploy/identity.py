@@ -1,12 +1,12 @@
 """Who a running process is and whom it believes: from the files of its folder, followed while they change."""
 
-__all__ = ["Credentials", "Identity", "load_identity", "peer_problem"]
+__all__ = ["Credentials", "Identity", "expiry_warning", "load_identity", "peer_problem"]
 
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fedfloor.deploy.certificates import (
@@ -31,7 +31,8 @@ from fedfloor.deploy.certificates import (
 from fedfloor.deploy.signing import key_pem, pem
 from fedfloor.errors import DeploymentError, named, shown
 
-_RENEW = "Renew it with `fedfloor certs renew`, and copy the party's folder"
+_SOON, _SHARE = timedelta(days=14), 5  #: warn so long before the end, or a fifth of the validity if that is shorter
+_DAY = timedelta(days=1)  #: between two warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,11 @@ def _flaw(peer: Peer, trust: Trust, role: Role | None, name: str | None, time: d
         return "is not signed by the CA of this plant. Use one that this CA has issued"
     revoked = trust.revoked_on(peer.certificate)
     if revoked is not None:
-        return f"was revoked on {moment(revoked)}. {_RENEW}"
+        return f"was revoked on {moment(revoked)}. {_renewal(peer)}"
     if time < peer.begins:
         return f"is not valid before {moment(peer.begins)}. Check the clocks of both machines"
     if time > peer.expires:
-        return f"expired on {moment(peer.expires)}. {_RENEW}"
+        return f"expired on {moment(peer.expires)}. {_renewal(peer)}"
     if time > ca_end:
         return f"is signed by a CA that expired on {moment(ca_end)}. Make a new CA with `fedfloor certs init`"
     if role not in (None, peer.role):
@@ -87,6 +88,20 @@ def _flaw(peer: Peer, trust: Trust, role: Role | None, name: str | None, time: d
     if name not in (None, peer.name):
         return f"is not for the name {shown(name)}. Use the folder of the party of that name"
     return ""
+
+
+def _renewal(peer: Peer) -> str:
+    """What to do about a certificate that no longer serves."""
+    command = f"fedfloor certs renew FOLDER {peer.name} --role {peer.role}"
+    return f"Renew it with `{command}` where the CA is, and copy the party's folder"
+
+
+def expiry_warning(peer: Peer, now: datetime | None = None) -> str:
+    """That a certificate expires soon, and what to do; empty if there is time."""
+    time = datetime.now(UTC) if now is None else now
+    if not timedelta() <= peer.expires - time < min(_SOON, (peer.expires - peer.begins) / _SHARE):
+        return ""
+    return f"the certificate of {peer} expires on {moment(peer.expires)}. {_renewal(peer)}. No restart is needed"
 
 
 def load_identity(
@@ -140,7 +155,8 @@ class Credentials:
 
     The files are compared by their content. A revocation list is taken as soon as it is valid, and never an older one
     of the same CA. Certificate, key and CA are taken together, once they fit; a half-copied folder changes nothing.
-    Every problem goes to `tell` once. Threads may share an object of this class.
+    Every problem goes to `tell` once, and that the certificate expires soon once a day. Threads may share an object of
+    this class.
     """
 
     def __init__(
@@ -148,6 +164,7 @@ class Credentials:
     ) -> None:
         self._folder, self._role, self._tell = folder, role, tell
         self._lock, self._told = threading.Lock(), ""
+        self._warned: datetime | None = None  # of the expiry, the last time
         files = _read(folder)
         self._identity = _identity(folder, files, role, name, None)
         self._files: _Files | None = files  #: those in use; None if the last ones were not taken as they are
@@ -165,16 +182,23 @@ class Credentials:
     def refresh(self, now: datetime | None = None) -> bool:
         """Look at the files again; returns whether the identity or its revocation list is another one now."""
         with self._lock:
-            files = _read(self._folder)
-            if files == self._files:
-                return False
-            before = self._identity
-            self._identity, problem = self._followed(files, now)
-            if problem and problem != self._told:
-                self._tell(problem)
-            self._told = problem
-            self._files = None if problem else files  # which are looked at again: a certificate may be valid later
+            files, before = _read(self._folder), self._identity
+            if files != self._files:
+                self._identity, problem = self._followed(files, now)
+                if problem and problem != self._told:
+                    self._tell(problem)
+                self._told = problem
+                self._files = None if problem else files  # which are looked at again: a certificate may be valid later
+            self._warn(datetime.now(UTC) if now is None else now)
             return self._identity != before
+
+    def _warn(self, time: datetime) -> None:
+        """Say once a day that the certificate in use expires soon."""
+        if self._warned is not None and timedelta() <= time - self._warned < _DAY:
+            return
+        if warning := expiry_warning(self._identity.own, time):
+            self._warned = time
+            self._tell(warning)
 
     def _followed(self, files: _Files, now: datetime | None) -> tuple[Identity, str]:
         """The identity that the files allow, and what is wrong with them; empty if nothing is."""

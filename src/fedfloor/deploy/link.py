@@ -5,7 +5,7 @@ that computes is not taken for dead, because grpc answers pings outside Python. 
 much slower one, pings wait too long behind tensors.
 """
 
-__all__ = ["Joined", "Listener", "Papers", "dial", "sessions"]
+__all__ = ["Joined", "Listener", "Papers", "UnfitError", "dial", "sessions"]
 
 import asyncio
 import contextlib
@@ -64,6 +64,10 @@ OPTIONS = [
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
 ]
+
+
+class UnfitError(LinkError):
+    """Others would refuse this machine's own certificate; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,9 @@ class Listener:
             self._loop.call_soon_threadsafe(self._watch_handshake)
         try:
             return _configuration(self._identity())
+        except UnfitError as error:
+            _LOG.warning("Whoever dials this machine may refuse it. %s", error)
+            return None
         except Exception as error:  # whatever the caller's function raises: the last certificate still serves
             _LOG.warning("The certificate of this machine cannot be read, the last one is used: %s", error)
             return None
@@ -211,6 +218,7 @@ async def dial(
 ) -> Joined:
     """Connect to a listener and join; raises a RefusedError or a LinkError that says why it was not possible.
 
+    `identity` raises an UnfitError if the listener would refuse it; grpc would not say why.
     The certificate of the listener must be for the host of the address, or for `name` if it is given.
     """
     options = [*OPTIONS, ("grpc.ssl_target_name_override", name)] if name else OPTIONS
@@ -248,8 +256,7 @@ async def sessions(
         try:
             joined = await dial(address, hello, identity, name=name)
         except LinkError as error:
-            who = "refuses this machine" if isinstance(error, RefusedError) else "cannot be reached"
-            _LOG.warning("%s %s; next attempt in about %.1f s. %s", address, who, pause, error)
+            _LOG.warning("%s %s; next attempt in about %.1f s. %s", address, _verdict(error), pause, error)
         else:
             begun = time.monotonic()
             try:
@@ -260,6 +267,13 @@ async def sessions(
                 pause = FIRST_PAUSE_S
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not all devices of a floor at once
         pause = min(2.0 * pause, LONGEST_PAUSE_S)
+
+
+def _verdict(error: LinkError) -> str:
+    """What came of dialling, as the end of a sentence that begins with the address."""
+    if isinstance(error, UnfitError):
+        return "is not dialled"
+    return "refuses this machine" if isinstance(error, RefusedError) else "cannot be reached"
 
 
 _WATCHERS: set[asyncio.Task[None]] = set()  #: asyncio itself keeps no task alive

@@ -92,7 +92,10 @@ class Machines:
         for group in groups:
             certs = [part for device in group for part in ("--certs", device)]
             data = ["--data", f"scenario:{self._place / _SCENARIO}"]
-            allowed = ["--allow-samples"] if self._planned.scenario.deploy.allow_samples else []
+            deploy = self._planned.scenario.deploy
+            allowed = ["--allow-samples"] if deploy.allow_samples else []
+            allowed += ["--allow-gradients"] if deploy.allow_gradients else []
+            allowed += ["--allow-class-counts"] if deploy.allow_class_counts else []
             if options.data_dir is not None:
                 data += ["--data-dir", str(options.data_dir)]
             self._started(

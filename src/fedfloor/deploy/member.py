@@ -17,21 +17,28 @@ from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
 from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.machines import device_profile
 from fedfloor.deploy.messages import (
     Abandon,
     Begin,
     Bottom,
     Boundary,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Gradient,
     Message,
+    Profile,
     Ready,
     Sums,
+    Survey,
+    Surveyed,
     Turn,
 )
 from fedfloor.deploy.scaling import checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.deploy.tops import TopPool
 from fedfloor.errors import DeploymentError
@@ -73,6 +80,7 @@ class Member:
     session: Session
     network: BuiltNetwork  #: tells sizes and shapes; nothing is trained in it
     sums: Sums | None = field(init=False, default=None)
+    profile: str | None = field(init=False, default=None)  #: what it says about itself, as JSON that was checked
     energy: float | None = field(init=False, default=None)  #: [J] that it reported last; None: it reports none
     is_tried: bool = field(init=False, default=False)  #: it has done its trial with the scale of inputs in use
     is_called: asyncio.Event = field(init=False, default_factory=asyncio.Event)  #: to a trial
@@ -87,7 +95,7 @@ class Member:
         """Hear what the device reports between rounds; ends with a LinkError when the connection does."""
         while True:
             await self._is_idle.wait()
-            self._listening = listening = asyncio.create_task(self.session.receive(Sums, Ready, turn=Turn()))
+            self._listening = listening = asyncio.create_task(self.session.receive(Sums, Ready, Profile, turn=Turn()))
             listening.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
             )  # it may be of no use any more
@@ -104,6 +112,9 @@ class Member:
             self.sums = checked_sums(message, self.task.model.input[0], 1)
         elif isinstance(message, Ready):
             self.energy = message.energy_j
+        elif isinstance(message, Profile):
+            device_profile(message.profile, [self.task])
+            self.profile = message.profile
 
     @asynccontextmanager
     async def _in_round(self) -> AsyncIterator[None]:
@@ -130,6 +141,20 @@ class Member:
             if isinstance(error, TimeoutError):
                 raise LinkError(f"{self.task.name}: not done within {order.deadline:.3g} s.") from None
             raise
+
+    async def survey(self, message: Survey | Compare, turn: Turn) -> Surveyed | Compared:
+        """Ask the device for its part in an estimate of the participation rates, within the message's deadline."""
+        gradient = {"gradient": Layout("float32", (self.network.layout.size,))}
+        expected = Expected(Surveyed, gradient) if isinstance(message, Survey) else Expected(Compared)
+        try:
+            async with asyncio.timeout(message.deadline_s), self._in_round():
+                await self.session.send(message, turn)
+                answer = await self._receive(expected, turn)
+        except TimeoutError:
+            raise LinkError(f"{self.task.name}: no answer within {message.deadline_s:.3g} s.") from None
+        assert isinstance(answer, Surveyed | Compared)
+        checked_names(answer, [self.task.name])
+        return answer
 
     async def _train(self, order: MemberRound, pool: TopPool, inputs: Inputs, actuator: Actuator) -> Part:
         task, network, cut, turn = self.task, self.network, order.cut, order.turn
@@ -197,7 +222,7 @@ class Member:
     async def _receive(self, expected: Expected, turn: Turn) -> Message:
         """The next message of the round."""
         while True:
-            message = (await self.session.receive(expected, Failed, Sums, Ready, turn=turn)).message
+            message = (await self.session.receive(expected, Failed, Sums, Ready, Profile, turn=turn)).message
             if isinstance(message, Failed):
                 raise DeploymentError(quoted(message.reason))
             if isinstance(message, expected.message):

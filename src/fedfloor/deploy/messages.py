@@ -9,6 +9,9 @@ __all__ = [
     "Begin",
     "Bottom",
     "Boundary",
+    "Compare",
+    "Compared",
+    "Distance",
     "Expected",
     "Failed",
     "Gradient",
@@ -18,12 +21,16 @@ __all__ = [
     "Model",
     "Order",
     "Present",
+    "Profile",
     "Ready",
     "Received",
     "Refused",
     "Settled",
     "Share",
+    "Slope",
     "Sums",
+    "Survey",
+    "Surveyed",
     "Trained",
     "Turn",
     "Welcome",
@@ -239,9 +246,68 @@ class Settled:
     completed: Annotated[bool, Flag()]  #: the floor's model was used
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """Request for the gradients that participation rates are estimated from; gateways hand it on to their devices."""
+
+    samples: Annotated[int, Whole(10**9)]  #: of a device that are looked at, at most
+    deadline_s: Annotated[float, Real()]
+    weights: Annotated[Tensor, Numbers()]  #: of the whole network, at which gradients are taken
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """What a device found of its gradients."""
+
+    name: Annotated[str, _NAME]
+    samples: Annotated[int, Whole(10**12)]  #: that it holds, which is its weight in a mean
+    sigma: Annotated[float, Real()]  #: spread of the gradients of its samples
+    norm: Annotated[float, Real()]
+    smoothness: Annotated[float, Real()]  #: along its own gradient
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surveyed:
+    """What a device found, or all devices of a floor that answered in time."""
+
+    devices: Annotated[tuple[Slope, ...], Entries(Slope, MOST_DEVICES)]
+    gradient: Annotated[Tensor, Numbers()]  #: mean over the samples that these devices hold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compare:
+    """The mean gradient of all devices, with which each compares its own."""
+
+    deadline_s: Annotated[float, Real()]
+    gradient: Annotated[Tensor, Numbers()]
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far a device's gradient is from the mean."""
+
+    name: Annotated[str, _NAME]
+    delta: Annotated[float, Real()]
+    smoothness: Annotated[float, Real()]  #: along the mean gradient
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """The comparison of a device, or of all devices of a floor that answered in time."""
+
+    devices: Annotated[tuple[Distance, ...], Entries(Distance, MOST_DEVICES)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """What a machine says about itself once it knows its task; gateways hand on those of their devices."""
+
+    profile: Annotated[str, _JSON]
+
+
 Message = (
     Hello | Welcome | Refused | Sums | Inputs | Ready | Order | Received | Begin | Boundary | Gradient | Bottom
-    | Trained | Model | Failed | Abandon | Settled
+    | Trained | Model | Failed | Abandon | Settled | Survey | Surveyed | Compare | Compared | Profile
 )  # fmt: skip
 
 

@@ -94,6 +94,12 @@ class DeviceOptions:
     energy: Annotated[str | None, _ENERGY] = None
     energy_meter: Annotated[str, _METER] = "none"
     allow_samples: Annotated[bool, Option("Let samples leave the device, which cut 0 asks for.")] = False
+    allow_gradients: Annotated[
+        bool, Option("Let gradients leave the device, which estimated participation rates need.")
+    ] = False
+    allow_class_counts: Annotated[
+        bool, Option("Tell how many samples of each class there are, if the scenario asks for it.")
+    ] = False
     own: Annotated[bool, _OWN] = False
     data_dir: Annotated[Path | None, DATA_DIR] = None
 

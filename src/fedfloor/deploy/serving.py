@@ -2,7 +2,7 @@
 
 __all__ = ["DeployedRun", "Serving", "serve_planned"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,18 +11,20 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Ints
 from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.machines import Machines
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
 from fedfloor.errors import DataError
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.stop import Until
+from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.deployed import DeployedPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.train import job_of, scaled_as
-from fedfloor.scenario import resolved_toml
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.data.sources import load_dataset
@@ -68,7 +70,7 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
     refuse_undeployable(planned.scenario, planned.scenario.name)
     training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
     planned = replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
-    scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), resolved_toml(planned.file)
+    scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), folder_toml(planned.file, planned.scenario)
     with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
         earlier = earlier_rounds(planned, text) if options.resume else None
         samples = _test_samples(scenario, options.data_dir)
@@ -88,11 +90,12 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
                     earlier.checkpoint.restore(plant)
                 if options.resume:
                     tell(Event(resumed=plant.index))
+                rounds = drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell)
                 if folder is not None:
-                    folder.begin(text, plant.index)
-                driven = Driven.of(
-                    drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell), earlier
-                )
+                    folder.begin(text, plant.index, copies=copies_of(scenario))
+                    machines = Machines(folder.path, tasks, scenario.data.name, samples.test_labels.size)
+                    rounds = _with_machines(rounds, machines, station)
+                driven = Driven.of(rounds, earlier)
                 tested = plant.evaluate()
     return DeployedRun(
         scenario=scenario,
@@ -103,6 +106,14 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
         resumed=0 if earlier is None else earlier.checkpoint.round,
         folder=planned.folder,
     )
+
+
+def _with_machines(rounds: Iterator[FinishedRound], machines: Machines, station: Station) -> Iterator[FinishedRound]:
+    """The rounds; before the first and after each one, what machines have said on joining is kept."""
+    machines.keep(*station.machines())
+    for ended in rounds:
+        machines.keep(*station.machines())
+        yield ended
 
 
 def _test_samples(scenario: Scenario, folder: Path | None) -> Samples:

@@ -23,9 +23,13 @@ from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.guarding import guard_for, papers_of
 from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.joining import JoiningProfile
 from fedfloor.deploy.link import Listener
+from fedfloor.deploy.machines import device_profile, gateway_profile
 from fedfloor.deploy.messages import (
     Abandon,
+    Compare,
+    Compared,
     Expected,
     Failed,
     Hello,
@@ -33,19 +37,23 @@ from fedfloor.deploy.messages import (
     Message,
     Model,
     Order,
+    Profile,
     Ready,
     Received,
     Settled,
     Sums,
+    Survey,
+    Surveyed,
     Trained,
     Turn,
     Welcome,
 )
 from fedfloor.deploy.scaling import agreed, checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError
-from fedfloor.rounds.plants.deployed import FloorOrder, FloorReply, Parts, Presence
+from fedfloor.rounds.plants.deployed import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts, Presence
 from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork
 from fedfloor.training.network.quantised import cast, packed_size, unpack
@@ -54,7 +62,9 @@ _LOG = logging.getLogger(__name__)
 _REPORT_S = 2.0  #: how long a new round waits for floors to report after the last one
 _TRIAL_S = 60.0  #: how long the first round waits for the trials of devices that are there
 _MOST_REPLIES = 8  #: of a floor that wait to be looked at; a round has three
+_REPORTS = (Sums, Ready, Profile, Received, Trained, Failed, Compared)  #: of a gateway, without tensors
 _Result = TypeVar("_Result")
+_Answer = TypeVar("_Answer", Surveyed, Compared)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +85,8 @@ class _Floor:
     sums: Sums | None = None
     energy: float | None = None  #: [J] that its gateway reported; None: it reports none
     devices: dict[str, float | None] = field(default_factory=dict)  #: that are there, with the energy they reported
+    own_profile: JoiningProfile | None = None  #: what its gateway says about itself
+    profiles: dict[str, JoiningProfile] = field(default_factory=dict)  #: what its devices say, by name
     has_reported: bool = False  #: since the last round was settled
     turn: Turn | None = None  #: of the order under way
     replies: asyncio.Queue[Envelope | LinkError] = field(default_factory=lambda: asyncio.Queue(_MOST_REPLIES))
@@ -98,6 +110,9 @@ class _Floor:
             known = {device.name for device in self.task.devices}
             self.energy, self.has_reported = message.energy_j, True
             self.devices = {entry.name: entry.energy_j for entry in message.devices if entry.name in known}
+        elif isinstance(message, Profile):
+            profile = device_profile(message.profile, self.task.devices)
+            self.profiles[profile.name] = profile
         elif envelope.turn == self.turn:
             if self.replies.full():
                 raise LinkError("More messages arrived than a round has.")
@@ -131,7 +146,8 @@ class Station:
         self._names = {task.floor: m for m, task in enumerate(tasks)}
         self._network = BuiltNetwork(tasks[0].devices[0].model, tasks[0].devices[0].seed)
         self._inputs: Inputs | None = None
-        self._attempt = 2 + secrets.randbelow(2**31 - 3)  # so that replies to an earlier process are told apart
+        # So that replies to an earlier process are told apart. Even for rounds, odd for the estimates before them.
+        self._attempt = 2 * (1 + secrets.randbelow(2**30 - 1))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fedfloor-station", daemon=True)
         self._ending = asyncio.Event()
@@ -185,21 +201,23 @@ class Station:
             if task.upload < 32
             else Layout("float32", (size,))
         )
+        expected = (
+            Expected(Model, {"weights": model}),
+            Expected(Surveyed, {"gradient": Layout("float32", (size,))}),
+        )
         await session.send(Welcome(task_text(task)))
         if self._inputs is not None:
             await session.send(self._inputs)
         before = floor.session
         if before is not None:
             floor.lose(LinkError("Another connection of this gateway has taken its place."))
-        floor.session = session
+        floor.session, floor.own_profile = session, gateway_profile(hello.profile, hello.name)
         _LOG.info("%s has joined.", hello.name)
         if before is not None:
             await before.close("Another connection of this gateway has taken its place.")
         try:
             while True:
-                floor.hear(
-                    await session.receive(Sums, Ready, Received, Trained, Failed, Expected(Model, {"weights": model}))
-                )
+                floor.hear(await session.receive(*_REPORTS, *expected))
                 self._tell_news()
         except LinkError as error:
             if floor.session is session:
@@ -229,6 +247,11 @@ class Station:
         self._wait_until(  # those that are there have to finish their trials
             lambda: all(len(floor.devices) >= floor.described for floor in self._floors), time.monotonic() + _TRIAL_S
         )
+
+    def machines(self) -> tuple[list[JoiningProfile], list[JoiningProfile]]:
+        """What gateways and devices have said about themselves so far."""
+        gateways = [floor.own_profile for floor in self._floors if floor.own_profile is not None]
+        return gateways, [profile for floor in self._floors for profile in list(floor.profiles.values())]
 
     def observe(self) -> Presence:
         """Who is there, once the floors have reported after the last round.
@@ -261,6 +284,53 @@ class Station:
             if reply.model is None:
                 asyncio.run_coroutine_threadsafe(self._abandon(reply.floor, index), self._loop)
             yield reply
+
+    def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> list[FloorSurvey]:
+        """Ask all floors that are there for their gradients at these weights; those that answer in time."""
+        answers = self._run(self._ask_all(Survey(samples, deadline, weights), Surveyed, index))
+        surveys = []
+        for m, answer in answers:
+            slopes = {slope.name: slope for slope in answer.devices}
+            rows = [slopes.get(device.name) for device in self._floors[m].task.devices]
+            numbers = [(row.samples, row.sigma, row.norm, row.smoothness) if row else (None,) * 4 for row in rows]
+            surveys.append(FloorSurvey(m, answer.gradient, *map(_numbers, zip(*numbers, strict=True))))
+        return surveys
+
+    def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:
+        """Ask the floors to compare their gradients with the mean (P,) of all; those that answer in time."""
+        answers = self._run(self._ask_all(Compare(deadline, gradient), Compared, index))
+        comparisons = []
+        for m, answer in answers:
+            distances = {entry.name: entry for entry in answer.devices}
+            rows = [distances.get(device.name) for device in self._floors[m].task.devices]
+            numbers = [(row.delta, row.smoothness) if row else (None, None) for row in rows]
+            comparisons.append(FloorComparison(m, *map(_numbers, zip(*numbers, strict=True))))
+        return comparisons
+
+    async def _ask_all(self, message: Survey | Compare, kind: type[_Answer], index: int) -> list[tuple[int, _Answer]]:
+        """The answers of the floors that are there and answer in time, each with its number."""
+        there = [m for m, floor in enumerate(self._floors) if floor.session is not None and floor.devices]
+        answers = await asyncio.gather(*(self._ask(m, message, kind, index) for m in there))
+        return [(m, answer) for m, answer in zip(there, answers, strict=True) if answer is not None]
+
+    async def _ask(self, m: int, message: Survey | Compare, kind: type[_Answer], index: int) -> _Answer | None:
+        floor, turn = self._floors[m], Turn(index, self._attempt + 1)
+        floor.turn, floor.replies = turn, asyncio.Queue(_MOST_REPLIES)
+        try:
+            async with asyncio.timeout(message.deadline_s):
+                if floor.session is None:
+                    raise LinkError("it is not connected")
+                await floor.session.send(message, turn)
+                answer = await floor.next(kind)
+            checked_names(answer, [device.name for device in floor.task.devices])
+        except (LinkError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {message.deadline_s:.3g} s"
+            _LOG.warning("Round %d: rates are estimated without %s: %s", index, floor.task.floor, reason)
+            return None
+        else:
+            return answer
+        finally:
+            floor.turn = None
 
     def settle(self, index: int, completed: Bools) -> None:
         """Tell the floors that the round is over, and look again whether their gateways may be here."""

@@ -47,6 +47,10 @@ class DeviceTask(Section):
     """bits per number that crosses the cut"""
     pictures: Flag
     """samples are pictures with 8 bits per value, which cut 0 sends as they are"""
+    allow_gradients: Flag = False
+    """the scenario lets gradients leave the device, if the device does too"""
+    allow_class_counts: Flag = False
+    """the scenario lets a device tell how many samples of each class it holds, if the device does too"""
     frequency_hz: PositiveFloat
     """f_n"""
     bottom_s: Seconds
@@ -94,6 +98,8 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
                     min_cut=training.min_cut,
                     boundary=scenario.precision.boundary,
                     pictures=scenario.data.holds_pictures,
+                    allow_gradients=scenario.deploy.allow_gradients,
+                    allow_class_counts=scenario.deploy.allow_class_counts,
                     frequency_hz=device.frequency,
                     bottom_s=tuple((split.bottom_flop / device.flops_per_cycle / device.frequency).tolist()),
                     top_cycles=tuple((split.top_flop / floor.gateway.flops_per_cycle).tolist()),

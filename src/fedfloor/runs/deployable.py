@@ -18,12 +18,10 @@ def refuse_undeployable(scenario: Scenario, label: str) -> None:
         problem = "training.min_cut: must be >= 1 on real machines, got 0, because cut 0 sends samples to the gateway"
         advice = "Set training.min_cut = 1, or allow it with deploy.allow_samples = true"
         raise DeploymentError(f"{label}: {problem}. {advice}")
-    if participation.rates == "estimated":
-        reason = "gradients do not leave a device unless deploy.allow_gradients = true"
-        if deploy.allow_gradients:
-            reason = "gradients are not collected over the network yet, although deploy.allow_gradients = true"
-        problem = "participation.rates: cannot be 'estimated' on real machines"
-        raise DeploymentError(f"{label}: {problem}: {reason}. {_OTHER_RATES}")
+    if participation.rates == "estimated" and not deploy.allow_gradients:
+        problem = "participation.rates: 'estimated' needs gradients, which do not leave a device unless it is allowed"
+        advice = "Allow it with deploy.allow_gradients = true"
+        raise DeploymentError(f"{label}: {problem}. {_OTHER_RATES}. {advice}")
     if participation.observe_every > 0:
         problem = f"participation.observe_every: must be 0 on real machines, got {participation.observe_every}"
         reason = "a measured divergence needs gradients of all data"

@@ -3,6 +3,7 @@
 __all__ = [
     "BOUNDS",
     "HOLDING",
+    "MACHINES",
     "SCENARIO",
     "TRADEOFF",
     "RunFolder",
@@ -52,6 +53,7 @@ from fedfloor.scenario.profiles import PROFILES
 
 SCENARIO = "scenario.toml"
 HOLDING = "holding.json"  #: who holds what
+MACHINES = "machines.json"  #: what real machines said about themselves when they joined
 BOUNDS = "bounds.json"  #: the theorems beside what the run measured, written at its end
 TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs of a comparison
 
@@ -117,7 +119,7 @@ class RunFolder:
             self._log.close()
         with contextlib.suppress(OSError):  # what others put there stays
             if self.fresh and not _has_round(self.path):
-                for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING):
+                for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING, MACHINES):
                     (self.path / name).unlink(missing_ok=True)
                 if (self.path / CHECKPOINT).is_dir():
                     (self.path / CHECKPOINT).rmdir()
@@ -139,7 +141,7 @@ def _refuse_incomplete(path: Path) -> None:
 
 def refuse_links(path: Path) -> None:
     """Refuse a run folder in which a link stands for a file: writing it would change a file somewhere else."""
-    for name in (CHECKPOINT, PROFILES, SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS, EVENTS, RUN_ID):
+    for name in (CHECKPOINT, PROFILES, SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, BOUNDS, EVENTS, RUN_ID):
         if (path / name).is_symlink():
             problem = "is a symbolic link, and a run writes only files of its own"
             raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder with --out")
@@ -158,7 +160,7 @@ def _never_began(path: Path) -> bool:
     """Whether a folder holds only what a run leaves that ended in its first round, on a full disk for example."""
     names = {entry.name for entry in path.iterdir() if not (entry.name.startswith(".") and entry.suffix == ".part")}
     ours = names <= {CHECKPOINT, ROUNDS} or (
-        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, CHECKPOINT, PROFILES}
+        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, MACHINES, CHECKPOINT, PROFILES}
     )
     return ours and not _has_round(path) and not any((path / CHECKPOINT).glob("[!.]*"))
 
@@ -171,7 +173,7 @@ def fingerprint_of(scenario_toml: str) -> str:
 
 def own_files(folder: Path) -> list[Path]:
     """The files that a run needs to resume."""
-    names = (SCENARIO, ROUNDS, TIMINGS, HOLDING, BOUNDS)
+    names = (SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, BOUNDS)
     below = [part for own in (CHECKPOINT, PROFILES) for part in (folder / own).glob("*")]
     return [*below, *(folder / name for name in names)]
 

@@ -4,7 +4,16 @@ Nothing here knows how orders travel. `Backhaul` is all that the plant asks of a
 without one.
 """
 
-__all__ = ["Backhaul", "DeployedPlant", "FloorOrder", "FloorReply", "Parts", "Presence"]
+__all__ = [
+    "Backhaul",
+    "DeployedPlant",
+    "FloorComparison",
+    "FloorOrder",
+    "FloorReply",
+    "FloorSurvey",
+    "Parts",
+    "Presence",
+]
 
 import dataclasses
 import math
@@ -17,14 +26,18 @@ import numpy as np
 from pydantic import JsonValue
 
 from fedfloor.arrays import Bools, Floats, Ints, Vector
-from fedfloor.costs.compute import floor_sum
+from fedfloor.costs.compute import floor_sum, split_at
+from fedfloor.costs.plant import arrays_of
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
+from fedfloor.rounds.plants.estimates import Estimates
 from fedfloor.rounds.plants.global_model import GlobalModel, Received
 from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.theory.participation import GradientStatistics
+from fedfloor.training.network.weights import mean_of
 from fedfloor.weather.draws import Weather
 from fedfloor.weather.measured import MeasuredGains
 from fedfloor.workers.engine import Engine
@@ -85,6 +98,27 @@ class Presence:
     device_energy: Floats  #: (N,) [J] likewise
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorSurvey:
+    """What the devices of a floor found of their gradients, each array (n_m,); nan for those that did not answer."""
+
+    floor: int  #: m
+    gradient: Vector  #: (P,) mean over the samples of the devices that answered
+    samples: Floats  #: [1] D_n
+    sigma: Floats  #: spread of the gradients of a device's samples
+    norm: Floats  #: of the device's gradient
+    smoothness: Floats  #: along the device's own gradient
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorComparison:
+    """Gradients of a floor's devices beside the mean of all, each array (n_m,); nan for those that did not answer."""
+
+    floor: int  #: m
+    delta: Floats  #: distance from the mean
+    smoothness: Floats  #: along the mean
+
+
 class Backhaul(Protocol):
     """The way to the floors."""
 
@@ -96,6 +130,12 @@ class Backhaul(Protocol):
 
         Every order gets a reply by its deadline.
         """
+
+    def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> Sequence[FloorSurvey]:
+        """Gradients at the weights (P,), of at most so many samples per device, of floors that answer in time [s]."""
+
+    def compare(self, index: int, gradient: Vector, deadline: float) -> Sequence[FloorComparison]:
+        """What was surveyed in the round, beside the mean gradient (P,), of floors that answer in time [s]."""
 
     def settle(self, index: int, completed: Bools) -> None:
         """Tell the floors that a round is over, and which of them (M,) completed it."""
@@ -115,6 +155,8 @@ class DeployedPlant:
     _gains: MeasuredGains | None = field(init=False, default=None)  #: None: those of the weather
     _state: RoundState | None = field(init=False, default=None)
     _completed: Bools = field(init=False)  #: (M,) of the last round that was executed
+    _estimates: Estimates | None = field(init=False, default=None)  #: None: rates do not need gradients
+    _estimate_time: float | None = field(init=False, default=None)  #: [s] wall clock of this round's estimate
 
     def __post_init__(self) -> None:
         floors = len(self.scenario.floors)
@@ -123,6 +165,9 @@ class DeployedPlant:
         self._completed = np.zeros(floors, bool)
         if self.scenario.deploy.gains == "measured":
             self._gains = MeasuredGains(self.scenario.radio, floors)
+        if self.scenario.participation.rates == "estimated":
+            floor = np.repeat(np.arange(floors), [len(entry.devices) for entry in self.scenario.floors])
+            self._estimates = Estimates(self.scenario, self.engine.work.job.batch, floor)
 
     @property
     def index(self) -> int:
@@ -140,7 +185,7 @@ class DeployedPlant:
         The gains of a floor that is not there are 0. An absent device changes nothing here: decisions and predictions
         count on all devices of a floor, and the floor goes on without those that are missing.
         """
-        rates = self._model.rates
+        rates = self._model.rates if self._estimates is None else self._estimated(self._estimates)
         if rates is not None:
             self._simulated.target_rate = rates
         drawn, presence = self._simulated.observe(), self.backhaul.observe()
@@ -173,15 +218,16 @@ class DeployedPlant:
             self._learn_gains(self._gains, orders, replies)
         train_time = time.perf_counter() - begun
         tested = self._model.tested(self.index)
+        bound = None if self._estimates is None else self._estimates.bound
         outcome = dataclasses.replace(
             self._measured(predicted, replies),
             predicted=predicted.usage,
             loss=loss,
             accuracy=tested.accuracy,
             test_loss=tested.loss,
-            divergence_bound=np.full(loss.size, np.nan),
+            divergence_bound=np.full(loss.size, np.nan) if bound is None else bound,
             divergence=np.full(loss.size, np.nan),
-            seconds=Seconds(None, train_time, tested.seconds),
+            seconds=Seconds(self._estimate_time, train_time, tested.seconds),
         )
         self._simulated.book(outcome)
         self._completed = outcome.completed
@@ -198,6 +244,8 @@ class DeployedPlant:
         if self._gains is not None:
             more["measured_uplink_gain"] = numbers_to(self._gains.uplink.ravel())
             more["measured_downlink_gain"] = numbers_to(self._gains.downlink.ravel())
+        if self._estimates is not None:
+            more |= self._estimates.snapshot()
         return self._model.snapshot(self._simulated.snapshot(), more)
 
     def restore(self, state: PlantState) -> None:
@@ -209,10 +257,57 @@ class DeployedPlant:
             up = numbers_from(state.values, "measured_uplink_gain", size, gaps=True)
             down = numbers_from(state.values, "measured_downlink_gain", size, gaps=True)
             self._gains.uplink, self._gains.downlink = up.reshape(shape), down.reshape(shape)
+        if self._estimates is not None:
+            self._estimates.restore(state.values, gaps=True)
 
     def evaluate(self) -> tuple[Ints, float] | None:
         """Confusion matrix (true, predicted) on the test set, and the mean loss; None without a test set."""
         return self._model.evaluate() if self._model.has_test_set else None
+
+    def _estimated(self, estimates: Estimates) -> Floats | None:
+        """Rates (M,) from gradients, which the floors are asked for in rounds that are due; None before the first.
+
+        It takes no time of the round's clock, as in a simulation. Who does not answer keeps its last estimate.
+        """
+        self._estimate_time = None
+        if self.index % self.scenario.participation.estimate_every == 0:
+            begun = time.perf_counter()
+            self.tell(Event(estimating=True))
+            self._estimate(estimates)
+            self._estimate_time = time.perf_counter() - begun
+        return estimates.rates
+
+    def _estimate(self, estimates: Estimates) -> None:
+        """Estimate what Theorem 1 asks for at the current weights; see `LearningPlant`."""
+        devices, limit = estimates.floor.size, self.scenario.participation.estimate_samples
+        deadline = self._survey_deadline(limit)
+        surveys = self.backhaul.survey(self.index, self.weights, limit, deadline)
+        if not surveys:
+            return
+        sigma, norm, own, delta, along = np.full((5, devices), np.nan)
+        mean = mean_of([(float(np.nansum(entry.samples)), entry.gradient) for entry in surveys])
+        for entry in surveys:
+            place = estimates.floor == entry.floor
+            sigma[place], norm[place], own[place] = entry.sigma, entry.norm, entry.smoothness
+        for found in self.backhaul.compare(self.index, mean.astype(np.float32), deadline):
+            place = estimates.floor == found.floor
+            delta[place], along[place] = found.delta, found.smoothness
+        took_part = np.isfinite(sigma + norm + own + delta + along)
+        if took_part.any():
+            measured = GradientStatistics(sigma, delta, np.maximum(own, along), norm)
+            estimates.learn(measured, took_part, float(np.square(mean).sum()))
+
+    def _survey_deadline(self, limit: int) -> float:
+        """How long floors may take for each of the two parts of an estimate [s].
+
+        A device computes gradients of its samples at two points, with the whole network; the margin is for transfers.
+        """
+        plant, training, deploy = arrays_of(self.scenario), self.scenario.training, self.scenario.deploy
+        every, devices = np.arange(len(self.scenario.devices)), plant.devices
+        whole = split_at(plant, every, np.full(every.size, plant.workload.layers)).bottom_flop  # of a round
+        steps = training.local_iterations * self.engine.work.job.batch
+        seconds = 2 * limit * whole / steps / (devices.flops_per_cycle * devices.frequency)
+        return float(deploy.deadline_factor * seconds.max() + deploy.deadline_margin_s)
 
     def _order(self, m: int, decision: Decision, predicted: Outcome) -> FloorOrder:
         assert self._state is not None

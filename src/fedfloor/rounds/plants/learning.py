@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
-from fedfloor.errors import FailedRunError, shown
+from fedfloor.errors import FailedRunError
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
-from fedfloor.rounds.plants.contract import PlantState, numbers_from
+from fedfloor.rounds.plants.contract import PlantState
+from fedfloor.rounds.plants.estimates import Estimates
 from fedfloor.rounds.plants.global_model import GlobalModel, Received, diverged
 from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
-from fedfloor.theory.participation import GradientStatistics, divergence_bound, participation_rates
+from fedfloor.theory.participation import GradientStatistics
+from fedfloor.training.comparing import change_per_length, step_along
 from fedfloor.training.network.weights import average, distance
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Estimate
@@ -38,16 +39,10 @@ class LearningPlant:
     scenario: Scenario
     engine: Engine
     tell: Tell = silent  #: told which floors train and when an estimate begins
-    statistics: GradientStatistics | None = field(
-        init=False, default=None
-    )  #: of the last estimate, with the largest L_n and rho_n seen so far
-    bound: Floats | None = field(init=False, default=None)  #: (M,) Phi_m of the last estimate
-    gradient_square: float | None = field(
-        init=False, default=None
-    )  #: squared norm of the mean gradient at the last estimate
     redraws_weather: bool = field(init=False, default=True)
     _simulated: SimulatedPlant = field(init=False)
     _model: GlobalModel = field(init=False)
+    _estimates: Estimates = field(init=False)
     _batch: Ints = field(init=False)  #: (N,) D~_n
     _floor: Ints = field(init=False)  #: (N,) floor of every device
     _estimate_time: float | None = field(init=False, default=None)  #: [s] wall clock of this round's estimate
@@ -58,6 +53,7 @@ class LearningPlant:
         self._model = GlobalModel(scenario, self.engine)
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
+        self._estimates = Estimates(scenario, self._batch, self._floor)
 
     @property
     def index(self) -> int:
@@ -68,6 +64,11 @@ class LearningPlant:
     def weights(self) -> Vector:
         """W^t, (P,)."""
         return self._model.weights
+
+    @property
+    def statistics(self) -> GradientStatistics | None:
+        """Gradient statistics of the last estimate; None before the first."""
+        return self._estimates.statistics
 
     def observe(self) -> RoundState:
         """Draw the weather of the round; learn the rates first in rounds that are due for it."""
@@ -117,7 +118,7 @@ class LearningPlant:
             loss=loss_of_floors,
             accuracy=tested.accuracy,
             test_loss=tested.loss,
-            divergence_bound=np.full(trains.size, np.nan) if self.bound is None else self.bound,
+            divergence_bound=np.full(trains.size, np.nan) if self._estimates.bound is None else self._estimates.bound,
             divergence=divergence,
             seconds=Seconds(self._estimate_time, train_time, tested.seconds),
         )
@@ -128,30 +129,13 @@ class LearningPlant:
 
     def snapshot(self) -> PlantState:
         """Weights, queues, rates, batteries, last losses and estimates, and how inputs are scaled."""
-        statistics = self.statistics
-        learnt: dict[str, JsonValue] = {
-            "gradient_square": self.gradient_square,
-            "divergence_bound": None if self.bound is None else self.bound.tolist(),
-            "figures": None if statistics is None else {key: part.tolist() for key, part in _parts(statistics)},
-        }
-        return self._model.snapshot(self._simulated.snapshot(), learnt)
+        return self._model.snapshot(self._simulated.snapshot(), self._estimates.snapshot())
 
     def restore(self, state: PlantState) -> None:
         """Continue from a snapshot."""
-        values, floors, devices = state.values, len(self.scenario.floors), self._batch.size
         self._model.restore(state)
         self._simulated.restore(state)
-        square, statistics = values.get("gradient_square"), values.get("figures")
-        if square is not None and not isinstance(square, int | float):
-            raise ValueError(f"gradient_square must be a number or null, got {shown(square)}")
-        self.gradient_square = None if square is None else float(square)
-        if values.get("divergence_bound") is not None:
-            self.bound = numbers_from(values, "divergence_bound", floors, gaps=True)
-        if statistics is not None:
-            if not isinstance(statistics, dict):
-                raise ValueError(f"figures must be a table or null, got {shown(statistics)}")
-            keys = [entry.name for entry in dataclasses.fields(GradientStatistics)]
-            self.statistics = GradientStatistics(*(numbers_from(statistics, key, devices) for key in keys))
+        self._estimates.restore(state.values)
 
     def convergence(self) -> Convergence | None:
         """What Theorem 4 rests on, with the largest gradients seen; None before the first estimate."""
@@ -163,7 +147,7 @@ class LearningPlant:
             floor=self._floor,
             first_loss=self._training_loss(self.engine.work.first_weights()),
             last_loss=self._training_loss(self.weights),
-            gradient_square=self.gradient_square,
+            gradient_square=self._estimates.gradient_square,
             learning_rate=self.scenario.training.learning_rate,
             iterations=self.scenario.training.local_iterations,
         )
@@ -222,43 +206,29 @@ class LearningPlant:
                 mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
             delta = np.array([distance(gradient, mean) for gradient in gradients])
             smoothness = np.maximum([entry.smoothness for entry in estimates], self._smoothness_along(mean, gradients))
-        self.gradient_square = float(np.square(mean).sum())
-        before = self.statistics
-        norm = np.array([entry.norm for entry in estimates])
-        self.statistics = GradientStatistics(
+        statistics = GradientStatistics(
             sigma=np.array([entry.sigma for entry in estimates]),
             delta=delta,
-            smoothness=smoothness if before is None else np.maximum(before.smoothness, smoothness),
-            gradient_norm=norm if before is None else np.maximum(before.gradient_norm, norm),
+            smoothness=smoothness,
+            gradient_norm=np.array([entry.norm for entry in estimates]),
         )
-        self.bound = divergence_bound(
-            self.statistics,
-            batch=self._batch.astype(float),
-            floor=self._floor,
-            floors=len(self.scenario.floors),
-            learning_rate=self.scenario.training.learning_rate,
-            iterations=self.scenario.training.local_iterations,
-        )
-        self._simulated.target_rate = participation_rates(self.bound, self.scenario.radio.channels)
+        self._estimates.learn(statistics, np.ones(counts.size, bool), float(np.square(mean).sum()))
+        rates = self._estimates.rates
+        assert rates is not None
+        self._simulated.target_rate = rates
 
     def _smoothness_along(self, mean: Floats, gradients: "_Rows") -> Floats:
-        """Change of every device's gradient over a step along the mean of all, per length of the step, (N,).
-
-        A device's own step alone does not do: one that holds a single class has solved it after that step, and a
-        vanished gradient looks smooth.
-        """
+        """Change of every device's gradient over a step along the mean of all, per length of the step, (N,)."""
         limit = self.scenario.participation.estimate_samples
-        probe = (self.weights - self.scenario.training.learning_rate * mean).astype(np.float32)
+        probe = step_along(self.weights, mean, self.scenario.training.learning_rate)
         length = distance(probe, self.weights)
         if length == 0.0:
             return np.zeros(len(gradients))
         tasks = [Task("gradient", (n, limit), 1) for n in range(len(gradients))]
         changed = (gradient[0] for _, gradient in self.engine.run(tasks, probe))
-        return np.array([distance(there, here) / length for there, here in zip(changed, gradients, strict=True)])
-
-
-def _parts(statistics: GradientStatistics) -> Iterator[tuple[str, Floats]]:
-    return ((entry.name, getattr(statistics, entry.name)) for entry in dataclasses.fields(statistics))
+        return np.array(
+            [change_per_length(there, here, length) for there, here in zip(changed, gradients, strict=True)]
+        )
 
 
 class _Rows:

@@ -1,10 +1,10 @@
 """Weights of a network as one float32 vector, in which form they are sent, averaged and stored."""
 
-__all__ = ["Layout", "Piece", "average", "distance", "initial_weights"]
+__all__ = ["Layout", "Piece", "average", "distance", "initial_weights", "mean_of"]
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from fedfloor.arrays import Vector
+from fedfloor.arrays import Floats, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +113,11 @@ def average(models: Iterable[tuple[float, Vector]], size: int) -> Vector:
 def distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
     """Euclidean distance of two vectors; numpy's own sum, which no number of threads changes."""
     return math.sqrt(float(np.square(one.astype(np.float64) - other).sum()))
+
+
+def mean_of(parts: Sequence[tuple[float, Vector]]) -> Floats:
+    """Mean of gradients (P,), each with the number of its samples, in float64."""
+    total, mean = sum(count for count, _ in parts), np.zeros(parts[0][1].size)
+    for count, gradient in parts:
+        mean += count / total * gradient.astype(np.float64)
+    return mean

@@ -1,0 +1,114 @@
+"""What the machines of a plant said about themselves when they joined, as the run folder keeps it."""
+
+__all__ = ["Machines", "class_counts", "device_profile", "gateway_profile"]
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedfloor.arrays import Ints
+from fedfloor.deploy.fields import LinkError
+from fedfloor.deploy.joining import JoiningProfile, parse_joining
+from fedfloor.deploy.tasks import DeviceTask, FloorTask
+from fedfloor.errors import DeploymentError, shown
+from fedfloor.files import read_if_there
+from fedfloor.runs.folder import HOLDING, MACHINES, write_json
+from fedfloor.training.data.holding import HeldBy
+
+
+def class_counts(labels: Ints, classes: int) -> tuple[int, ...]:
+    """How many samples of each class there are."""
+    return tuple(np.bincount(labels, minlength=classes).tolist())
+
+
+def device_profile(text: str, tasks: Sequence[DeviceTask]) -> JoiningProfile:
+    """What a device has sent, if it is one of these; raises a LinkError if it says what it must not."""
+    try:
+        profile = parse_joining(text, "Profile")
+    except DeploymentError as error:
+        raise LinkError(str(error)) from None
+    task = next((task for task in tasks if task.name == profile.name), None)
+    if task is None:
+        raise LinkError(f"Profile: {shown(profile.name)} is no device of this floor.")
+    if profile.class_counts is None:
+        return profile
+    if not task.allow_class_counts:
+        raise LinkError(f"Profile: {task.name} tells its class counts, which the scenario does not allow.")
+    if len(profile.class_counts) != task.model.classes:
+        raise LinkError(f"Profile: {task.name} tells {len(profile.class_counts)} classes, not {task.model.classes}.")
+    return profile
+
+
+def gateway_profile(text: str, name: str) -> JoiningProfile | None:
+    """What a gateway has sent with its Hello; None if it cannot be read, because nothing depends on it."""
+    try:
+        profile = parse_joining(text, name)
+    except DeploymentError:
+        return None
+    return profile if profile.name == name else None
+
+
+@dataclass(slots=True, eq=False)
+class Machines:
+    """The files about machines in a run folder, which are written again when a machine says something new."""
+
+    folder: Path
+    tasks: Sequence[FloorTask]
+    data: str  #: name of the scenario's data
+    test_samples: int
+    _kept: dict[str, dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._kept = {"gateways": {}, "devices": {}}
+        content = read_if_there(self.folder / MACHINES)
+        if content is not None:  # of the run that is resumed; a machine that is not there now is not forgotten
+            try:
+                table = json.loads(content)
+                self._kept = {kind: dict(table[kind]) for kind in self._kept}
+            except (ValueError, KeyError, TypeError):
+                problem = "must be a table of gateways and devices"
+                raise DeploymentError(f"{self.folder / MACHINES}: {problem}. Restore the file, or delete it") from None
+
+    def keep(self, gateways: Sequence[JoiningProfile], devices: Sequence[JoiningProfile]) -> None:
+        """Write down what these machines have said, if it is new."""
+        fresh = {
+            "gateways": self._merged("gateways", gateways, [task.floor for task in self.tasks]),
+            "devices": self._merged("devices", devices, [task.name for floor in self.tasks for task in floor.devices]),
+        }
+        if fresh == self._kept and (self.folder / MACHINES).exists():
+            return
+        self._kept = fresh
+        write_json(self.folder / MACHINES, fresh)
+        held = self._held()
+        if held:
+            table = {"data": self.data, "origin": "the devices", "partition": None, "test_samples": self.test_samples}
+            write_json(self.folder / HOLDING, table | {"devices": held})
+
+    def _merged(self, kind: str, profiles: Sequence[JoiningProfile], names: Sequence[str]) -> dict[str, Any]:
+        """What is known of machines of one kind by now, in the order of the scenario."""
+        known = self._kept[kind] | {profile.name: _table(profile) for profile in profiles}
+        return {name: known[name] for name in names if name in known}
+
+    def _held(self) -> list[HeldBy]:
+        """Samples of the devices that have told their class counts, floor by floor."""
+        tasks = [(floor.floor, task.name) for floor in self.tasks for task in floor.devices]
+        rows = [(floor, name, self._kept["devices"].get(name, {})) for floor, name in tasks]
+        return [
+            {
+                "floor": floor,
+                "name": name,
+                "asked": row["samples"],
+                "held": row["samples"],
+                "classes": row["class_counts"],
+            }
+            for floor, name, row in rows
+            if row.get("class_counts")
+        ]
+
+
+def _table(profile: JoiningProfile) -> dict[str, Any]:
+    return profile.model_dump(mode="json", exclude_none=True, exclude={"name"})

@@ -1,0 +1,105 @@
+"""A device's part in an estimate of participation rates: gradients of its data at the weights that it is sent."""
+
+__all__ = ["Surveyor", "checked_names"]
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.arrays import Ints, Vector
+from fedfloor.deploy.fields import LinkError
+from fedfloor.deploy.messages import Compared, Distance, Slope, Surveyed
+from fedfloor.deploy.tasks import DeviceTask
+from fedfloor.errors import DeploymentError, shown
+from fedfloor.training.comparing import compare
+from fedfloor.training.data.samples import Samples
+from fedfloor.training.network.built import Inputs
+from fedfloor.training.tasks import named_model
+from fedfloor.training.work import Job, Work, is_short_of_memory
+
+
+@dataclass(slots=True, eq=False)
+class Surveyor:
+    """Computes with the whole network on a device's data; it keeps the gradient until it is compared."""
+
+    task: DeviceTask
+    samples: npt.NDArray[np.generic]  #: (D, ...)
+    labels: Ints  #: (D,)
+    inputs: Inputs
+    _work: Work = field(init=False)
+    _last: tuple[int, Vector, Vector] | None = field(init=False, default=None)  #: limit, weights, gradient
+
+    def __post_init__(self) -> None:
+        task, count, nothing = self.task, self.labels.size, np.zeros(0, np.int64)
+        job = Job(
+            model=task.model,
+            seed=task.seed,
+            learning_rate=task.learning_rate,
+            iterations=task.local_iterations,
+            batch=np.full(task.number + 1, task.batch),
+            redraw=task.redraw_batch,
+            apart=True,
+        )
+        held = Samples(
+            images=self.samples,
+            labels=self.labels,
+            first=np.append(np.zeros(task.number + 1, np.int64), count),  # all are those of this device
+            held=np.arange(count),
+            test_images=self.samples[:0],
+            test_labels=nothing,
+            mean=self.inputs.mean,
+            deviation=self.inputs.deviation,
+        )
+        self._work = Work(job, held)
+
+    def survey(self, weights: Vector, limit: int) -> Surveyed:
+        """Statistics and mean of the gradients of at most `limit` samples at these weights (P,)."""
+        gradient = np.empty_like(weights)
+        with self._named("estimate"):
+            found = self._work.estimate(self.task.number, limit, weights, gradient)
+        self._refuse_infinite(found.sigma, found.norm, found.smoothness)
+        self._last = limit, weights, gradient
+        slope = Slope(self.task.name, self.labels.size, found.sigma, found.norm, found.smoothness)
+        return Surveyed((slope,), gradient)
+
+    def compare(self, mean: Vector) -> Compared:
+        """The last gradient beside the mean gradient (P,) of all devices."""
+        if self._last is None:
+            raise DeploymentError("there is no gradient to compare with the mean")
+        (limit, weights, gradient), self._last = self._last, None
+        with self._named("gradient"):
+            found = compare(self._work, self.task.number, limit, weights, gradient, mean.astype(np.float64))
+        self._refuse_infinite(found.delta, found.smoothness)
+        return Compared((Distance(self.task.name, found.delta, found.smoothness),))
+
+    @contextlib.contextmanager
+    def _named(self, activity: str) -> Iterator[None]:
+        """Raise what goes wrong in the network as an error with a sentence for people."""
+        try:
+            with named_model(self.task.model.name, activity):
+                yield
+        except (MemoryError, RuntimeError) as error:
+            if not is_short_of_memory(error):
+                raise
+            problem = "memory ran out while gradients were computed"
+            raise DeploymentError(f"{problem}. Lower participation.estimate_samples") from None
+
+    def _refuse_infinite(self, *numbers: float) -> None:
+        if not np.isfinite(numbers).all():
+            raise DeploymentError("the gradients of its samples are not finite")
+
+
+def checked_names(message: Surveyed | Compared, known: Sequence[str]) -> None:
+    """Raise a LinkError unless every entry is of another device of these names, and there is one at least."""
+    names = [entry.name for entry in message.devices]
+    kind = type(message).__name__
+    if not names:
+        raise LinkError(f"{kind}: has no device.")
+    for name in names:
+        if name not in known or names.count(name) > 1:
+            raise LinkError(f"{kind}: {shown(name)} is no device of this floor, or is there twice.")
+    if isinstance(message, Surveyed) and any(entry.samples < 1 for entry in message.devices):
+        raise LinkError(f"{kind}: every device must hold at least one sample.")
