@@ -128,7 +128,9 @@ async def _prepared(options: Device, task: DeviceTask) -> _Kept:
     if task.pictures != (kind == np.uint8):
         must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
         raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
-    return _Kept(task, data, built.BuiltNetwork(task.model, task.seed), await asyncio.to_thread(data.sums))
+    network = built.BuiltNetwork(task.model, task.seed)
+    await asyncio.to_thread(lambda: network.crossing)  # torch loads much for it, once, and trials have a deadline
+    return _Kept(task, data, network, await asyncio.to_thread(data.sums))
 
 
 @dataclass(slots=True, eq=False)
