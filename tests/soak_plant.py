@@ -28,6 +28,7 @@ from tests.deploy.programs import PATIENCE, Programs, of_floor
 
 _KILL, _TERM, _STOP, _CUT, _SILENCE = "kill -9", "SIGTERM", "SIGSTOP", "cut connection", "silent link"
 _SIGNALS = {_KILL: signal.SIGKILL, _TERM: signal.SIGTERM}
+_RATE = 500_000.0  #: [byte/s] of the gateways' links, so that a round takes two seconds on any machine
 _MARGIN = 30.0  #: [s] of a deadline: the machine may be busy
 
 
@@ -83,15 +84,13 @@ class Soak:
                 f"after {self.done()} rounds: {fault.kind} of {fault.victim} for {time.monotonic() - begun:.1f} s"
             )
         self._wait_for(self.rounds)
-        self._end()
+        self._finish()
 
     def happen(self, fault: Fault) -> None:
         """Let a fault happen, and what follows from it."""
         plant, victim = self.plant, fault.victim
         if fault.kind in _SIGNALS:
-            code = plant.end(victim, _SIGNALS[fault.kind])
-            if fault.kind == _TERM and code != 0:
-                self.problems.append(f"{victim} ended with {code} after SIGTERM")
+            self._end(victim, _SIGNALS[fault.kind])
             if victim == BASE_STATION:
                 self._compare(plant.kept_records())
             time.sleep(fault.lasts / 4.0)
@@ -125,7 +124,14 @@ class Soak:
             self.problems.append(f"rounds before {len(self.kept)} are lost or changed")
         self.kept = records
 
-    def _end(self) -> None:
+    def _end(self, name: str, number: signal.Signals) -> None:
+        """End a program; what SIGTERM ends has the code 0, unless it has not really begun."""
+        had_begun = self.plant.has_begun(name)
+        code = self.plant.end(name, number)
+        if number == signal.SIGTERM and code != 0 and had_begun:
+            self.problems.append(f"{name} ended with {code} after SIGTERM")
+
+    def _finish(self) -> None:
         """Let the base station end by itself and end the others, then look at what is left."""
         plant = self.plant
         station = plant.running.pop(BASE_STATION)
@@ -133,8 +139,7 @@ class Soak:
             self.problems.append(f"the base station ended with {station.returncode}")
         plant.ended.add(station.pid)
         for name in list(plant.running):
-            if (code := plant.end(name, signal.SIGTERM)) != 0:
-                self.problems.append(f"{name} ended with {code}")
+            self._end(name, signal.SIGTERM)
         self._compare(plant.kept_records())
         records = plant.records()
         if [record["round"] for record in records] != list(range(self.rounds)):
@@ -180,8 +185,10 @@ def main() -> None:
     chosen = parser.parse_args()
     console, begun = Console(width=110), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="soak-plant-"))
-    more = (f"deploy.deadline_margin_s={_MARGIN}", "training.local_iterations=20")
+    more = (f"deploy.deadline_margin_s={_MARGIN}", "training.local_iterations=2")
     plant = Programs(place, *more, rounds=chosen.rounds, relayed=True)
+    for floor in plant.floors:
+        plant.relays[floor].rate = _RATE
     soak = Soak(plant, chosen.rounds, console)
     try:
         soak.run(drawn([*plant.above], chosen.faults, chosen.rounds, chosen.seed))

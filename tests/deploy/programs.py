@@ -77,6 +77,7 @@ class Programs:
         self.relays = {name: self._relay_to(above) for name, above in self.above.items()} if relayed else {}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.ended: set[int] = set()  #: processes that must not run any more
+        self._begins: dict[str, int] = {}  #: where the log of the last start of a program begins
         self.temporary = place / "temporary"
         self.temporary.mkdir()
 
@@ -135,6 +136,10 @@ class Programs:
         del self.running[name]
         self.ended |= {process.pid, *below}
         return code
+
+    def has_begun(self, name: str) -> bool:
+        """Whether a program has said anything since its start; before, it may not even know signals."""
+        return len(self.log(name)) > self._begins[name]
 
     def log(self, name: str) -> str:
         return (self.place / f"{name}.log").read_text(errors="replace")
@@ -211,6 +216,7 @@ class Programs:
     def _start(self, name: str, *arguments: str) -> None:
         environment = {**os.environ, "TMPDIR": str(self.temporary)}
         with (self.place / f"{name}.log").open("ab") as log:
+            self._begins[name] = len(self.log(name))
             command = [*self.within(name), sys.executable, "-m", "fedfloor", *arguments]
             self.running[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment

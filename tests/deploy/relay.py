@@ -1,6 +1,7 @@
 """A port that leads to another one, and that a test can stop in the middle of a message, silence or cut."""
 
 import contextlib
+import math
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ class Relay:
 
     def __init__(self, target: Callable[[], int]) -> None:
         self._target = target
+        self.rate = math.inf  #: [byte/s] that pass in each direction
         self._door = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._door.getsockname()[1]
         self._change = threading.Condition()
@@ -102,6 +104,8 @@ class Relay:
             while data := source.recv(_PIECE):
                 self._count(direction, len(data))
                 target.sendall(data)
+                if len(data) > _SMALL:
+                    time.sleep(len(data) / self.rate)
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
