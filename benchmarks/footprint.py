@@ -53,7 +53,7 @@ def footprints(devices: int, rounds: int, place: Path) -> dict[str, list[Footpri
             for first in range(0, len(names), TOGETHER):
                 plant.start_device(*names[first : first + TOGETHER])
         for index in range(rounds):
-            end = time.monotonic() + (PATIENCE if index else 3 * PATIENCE)  # to start takes longest
+            end = time.monotonic() + PATIENCE
             while len(plant.records()) <= index:
                 assert time.monotonic() < end, plant.log(BASE_STATION)
                 time.sleep(0.02)

@@ -22,7 +22,7 @@ from fedfloor.scenario import resolved_toml
 from tests.deploy.plants import OVERRIDES
 from tests.deploy.relay import Relay
 
-PATIENCE = 300.0  #: [s] for everything that a test waits for, on a machine that others use too
+PATIENCE = 600.0  #: [s] for everything that a test waits for, on a machine that others use too
 SLACK = 1.0  #: [s] that a round may last longer than its deadline: the base station has other things to do too
 
 
