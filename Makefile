@@ -11,7 +11,8 @@ export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := help
 MINUTES ?= 20
-.PHONY: help demo test test-all ready soak bench bench-peers lint types format proto wheel clean
+SEED ?= 1
+.PHONY: help demo test test-all ready soak soak-plant bench bench-peers lint types format proto wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -68,6 +69,9 @@ format: $(VENV)/.dev ## rewrite the code in our format
 
 soak: $(VENV)/.dev $(VENV)/.compiled ## random faults for MINUTES=20 (needs root for small disks)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+soak-plant: $(VENV)/.dev ## 30 random faults in 100 rounds of real programs on this machine (SEED=1)
+	@$(BIN)/python -m tests.soak_plant --seed $(SEED)
 
 bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant: one table of ratios
 	@$(BIN)/python -m benchmarks.bench

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,6 +55,10 @@ class Loop:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+
+    def start_for(self, work: Coroutine[Any, Any, Result]) -> "Future[Result]":
+        """Start something that ends by itself."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], None]:
         """Start something that runs until what this returns is called."""

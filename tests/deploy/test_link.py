@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,19 @@ def test_a_renewed_certificate_is_used_for_new_connections_and_old_ones_go_on() 
             async with joined(listener.port, lambda: new.identity("a")):
                 await session.send(Model(numbers(10, dtype="uint8")))
                 await session.receive(ANY_MODEL)
+
+    run(scene())
+
+
+def test_a_certificate_that_has_not_changed_is_not_handed_to_grpc_again() -> None:
+    papers = [PLANT.identity("gateway"), PLANT.identity("gateway")]
+
+    async def scene() -> None:
+        async with Listener("localhost:0", echo, everybody, lambda: replace(papers[0])) as listener:
+            assert listener._renewed() is None  # grpc would free what other handshakes are using, and crash
+            papers.pop(0)
+            assert listener._renewed() is not None
+            assert listener._renewed() is None
 
     run(scene())
 

@@ -1,10 +1,12 @@
 """What machines of a floor survive: peers that misbehave, come late, come twice, or must not come at all."""
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,12 @@ import pytest
 
 from fedfloor.deploy import link
 from fedfloor.deploy.actuators.choosing import make_actuator
-from fedfloor.deploy.authority import make_authority, revoke
-from fedfloor.deploy.certificates import Role
+from fedfloor.deploy.authority import issue, make_authority, revoke
+from fedfloor.deploy.certificates import CA, CERTIFICATE, KEY, Role
 from fedfloor.deploy.coding import encode
 from fedfloor.deploy.crossing import activation_layout, label_layout
 from fedfloor.deploy.device import Device, serve_device
 from fedfloor.deploy.fields import Layout, LinkError
-from fedfloor.deploy.guarding import papers_of
 from fedfloor.deploy.messages import (
     Abandon,
     Begin,
@@ -49,7 +50,7 @@ from fedfloor.deploy.session import RefusedError, Session
 from fedfloor.deploy.tasks import DeviceTask, task_text
 from fedfloor.deploy.wire_pb2 import Frame
 from tests.conftest import known
-from tests.deploy.floors import CUT, INPUTS, TestFloor, lines_of_log, some_data, wait_until
+from tests.deploy.floors import CUT, INPUTS, PATIENCE, TestFloor, lines_of_log, some_data, wait_until
 from tests.deploy.programs import descendants
 
 
@@ -167,6 +168,16 @@ async def _sends_many_samples(device: BadDevice, session: Session, turn: Turn) -
     await session.send(device.boundary(device.task.batch + 1), turn)
 
 
+async def _sends_a_huge_tensor(device: BadDevice, session: Session, turn: Turn) -> None:
+    with contextlib.suppress(LinkError):  # it is refused before it is sent
+        await session.send(device.boundary(activations=np.zeros(2**24, np.float32)), turn)
+
+
+async def _sends_a_part(device: BadDevice, session: Session, turn: Turn) -> None:
+    await session._write(next(encode(device.boundary(device.task.batch), turn)))
+    await session.send(Received(), turn)
+
+
 async def _sends_other_weights(device: BadDevice, session: Session, turn: Turn) -> None:
     for iteration in range(device.task.local_iterations):
         labels = None if iteration else np.zeros(2, np.uint8)
@@ -184,6 +195,8 @@ BAD_DEVICES = {
     "another type": (_sends(activations=lambda good: good.activations.astype(np.float16)), "got float16"),
     "not a number": (_sends(activations=lambda good: good.activations * np.nan), "not finite"),
     "more than a batch": (_sends_many_samples, "expected float32"),
+    "oversize": (_sends_a_huge_tensor, "got float32 of 16777216"),
+    "truncated": (_sends_a_part, "truncated"),
     "endless loss": (_sends(activations=lambda good: good.activations + np.float32(3e38)), "not finite"),
     "no such class": (_sends(labels=lambda good: known(good.labels) + 77), "labels must be 0 to 9"),
     "too few labels": (_sends(labels=lambda good: known(good.labels)[:1]), "must be"),
@@ -227,9 +240,20 @@ class BadGateway:
                     await session.send(Received(), envelope.turn)
                     await session.send(self.trained, envelope.turn)
                     for _ in range(self.times):
-                        await session.send(self.model, envelope.turn)
+                        await self.send_model(session, envelope.turn)
         finally:
             await session.close()
+
+    async def send_model(self, session: Session, turn: Turn) -> None:
+        await session.send(self.model, turn)
+
+
+class HalfGateway(BadGateway):
+    """Sends a part of its model, and then another message."""
+
+    async def send_model(self, session: Session, turn: Turn) -> None:
+        await session._write(next(encode(self.model, turn)))
+        await session.send(Received(), turn)
 
 
 def _trained(floor: TestFloor, **changes: Any) -> Trained:
@@ -248,6 +272,7 @@ BAD_GATEWAYS: dict[str, tuple[Callable[[TestFloor], BadGateway], str]] = {
     "oversize": (
         lambda floor: BadGateway(floor, _trained(floor), Model(np.zeros(2**24, np.float32))), "got float32 of 16777216"
     ),
+    "truncated": (lambda floor: HalfGateway(floor, _trained(floor), Model(floor.weights)), "truncated"),
     "no loss": (lambda floor: BadGateway(floor, _trained(floor, loss=np.nan), Model(floor.weights)), "Trained.loss"),
     "more points than a batch": (
         lambda floor: BadGateway(floor, _trained(floor, points=1e9), Model(floor.weights)), "trained with 1e+09 samples"
@@ -257,17 +282,23 @@ BAD_GATEWAYS: dict[str, tuple[Callable[[TestFloor], BadGateway], str]] = {
 }  # fmt: skip
 
 
+REFUSED_AT_ONCE = ("another shape", "another type", "not a number", "oversize", "truncated", "no loss")
+
+
 @pytest.mark.parametrize("kind", BAD_GATEWAYS)
 def test_a_gateway_that_misbehaves_is_lost_and_the_others_complete_the_round(floor: TestFloor, kind: str) -> None:
     make, words = BAD_GATEWAYS[kind]
-    stop = floor.loop.start(make(floor).serve())
-    floor.wait_for([True, True], floor=1)
-    replies = floor.carry_out(floor.order(), floor.order(1, deadline=1.0 if kind == "nothing" else 30.0))
-    stop()
-    floor.wait_for([False, False], floor=1)
+    with lines_of_log() as lines:
+        stop = floor.loop.start(make(floor).serve())
+        floor.wait_for([True, True], floor=1)
+        replies = floor.carry_out(floor.order(), floor.order(1, deadline=1.0 if kind == "nothing" else 30.0))
+        stop()
+        floor.wait_for([False, False], floor=1)
     assert replies[0].model is not None, replies[0].reason
     assert replies[1].model is None
-    assert words in replies[1].reason
+    assert words in replies[1].reason  # which the base station's log says with the round
+    if kind in REFUSED_AT_ONCE:
+        assert any(line.startswith("Refused a message") and words in line for line in lines), lines
 
 
 def test_messages_that_nobody_waits_for_do_not_pile_up(floor: TestFloor) -> None:
@@ -313,39 +344,79 @@ def test_late_replies_of_a_round_are_dropped(floor: TestFloor) -> None:
     floor.wait_for([False, False], floor=1)
 
 
-async def _refusal_of_another_version(floor: TestFloor, name: str) -> str:
-    papers = known(papers_of(floor.credentials(Role.DEVICE, name)))()
+async def _refusal_of_another_version(floor: TestFloor, papers: link.Papers, hello: Hello) -> str:
     credentials = grpc.ssl_channel_credentials(papers.ca, papers.key, papers.certificate)
     async with grpc.aio.secure_channel(f"127.0.0.1:{floor.gateway}", credentials) as channel:
         call = channel.stream_stream(f"/{link.SERVICE}/{link.METHOD}")()
-        frame = Frame.FromString(next(encode(Hello("device", name, "", "{}"), Turn())))
+        frame = Frame.FromString(next(encode(hello, Turn())))
         frame.protocol = 9
         await call.write(frame.SerializeToString())
         answer: str = Frame.FromString(await call.read()).refused.reason
         return answer
 
 
-def test_machines_that_may_not_join_are_refused_with_a_reason(floor: TestFloor, tmp_path: Path) -> None:
-    one, two = (device.name for device in floor.task.devices[1:3])
-    strange = floor.other.devices[0].name
+UNPROVED = "proved no certificate of this plant"
+STRANGERS = {
+    "no certificate": UNPROVED,
+    "foreign CA": UNPROVED,
+    "expired": UNPROVED,
+    "revoked": "was revoked on",
+    "another device's name": "is not for the name",
+    "wrong role": "a gateway was expected, got a 'device'",
+    "role of another": "is for a device, not for a gateway",
+    "device of another floor": "has no device",
+    "another version": "speaks protocol 9",
+}  #: who must not join, and a part of the log line that says why
 
-    async def refusal(*arguments: Any, **options: Any) -> str:
-        try:
-            joined = await floor.dial_as(*arguments, **options)
-        except LinkError as error:
-            return str(error)
-        await joined.session.close()
-        return "welcome"
 
-    make_authority(tmp_path / "foreign", [(Role.DEVICE, one)])
+def _of_stranger(floor: TestFloor, kind: str, place: Path) -> tuple[link.Papers, Hello, int]:
+    """What a stranger proves, what it says, and the port that it dials."""
+    own, other = (device.name for device in floor.task.devices[:2])
+    station, certs, name, role, said = floor.station.port, floor.certs, kind.replace(" ", "-"), "device", own
+    ca = (certs / "device" / own / CA).read_bytes()
+    if kind == "no certificate":
+        return link.Papers(b"", b"", ca), Hello("device", own, "", "{}"), floor.gateway
+    if kind == "foreign CA":
+        certs, name = place, own
+        make_authority(place, [(Role.DEVICE, own)])
+    elif kind == "expired":
+        issue(certs, Role.DEVICE, name, days=30, now=datetime.now(UTC) - timedelta(days=100))
+    elif kind == "revoked":
+        issue(certs, Role.DEVICE, name)
+        revoke(certs, name, role=Role.DEVICE)
+        said = name
+    elif kind == "device of another floor":
+        name = said = floor.other.devices[0].name
+    elif kind == "role of another":
+        name, role, said = own, "gateway", floor.other.floor
+    else:
+        name, said = own, other if kind == "another device's name" else own
+    folder = certs / "device" / name
+    papers = link.Papers((folder / CERTIFICATE).read_bytes(), (folder / KEY).read_bytes(), ca)
+    return papers, Hello(role, said, "", "{}"), station if "role" in kind else floor.gateway
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_who_must_not_join_is_refused_with_a_line_and_the_round_is_not_disturbed(
+    floor: TestFloor, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "GREETING_S", 1.0)  # so that a handshake that failed is said soon
+    papers, hello, port = _of_stranger(floor, kind, tmp_path / "foreign")
+
+    async def refusal() -> str:
+        if kind == "another version":
+            return await _refusal_of_another_version(floor, papers, hello)
+        with pytest.raises(LinkError) as caught:
+            await link.dial(f"127.0.0.1:{port}", hello, lambda: papers, timeout=10.0)
+        return str(caught.value)
+
     with lines_of_log() as lines:
-        assert "is not for the name" in floor.loop.run(refusal(Role.DEVICE, one, called=two))
-        assert "has no device" in floor.loop.run(refusal(Role.DEVICE, strange))
-        assert "ended" in floor.loop.run(refusal(Role.DEVICE, one, folder=tmp_path / "foreign" / "device" / one))
-        assert "speaks protocol 9" in floor.loop.run(_refusal_of_another_version(floor, one))
+        answer = floor.loop.start_for(refusal())
         reply = floor.carry_out(floor.order())[0]
+        reason = answer.result(PATIENCE)
+        wait_until(lambda: any(line.startswith("Refused") and STRANGERS[kind] in line for line in lines))
     assert reply.took_part.tolist() == [True, False, False]
-    assert sum(line.startswith("Refused") for line in lines) >= 3, lines
+    assert STRANGERS[kind] in reason or STRANGERS[kind] == UNPROVED
 
 
 def test_a_device_that_is_revoked_while_it_is_connected_is_sent_away_after_the_round(floor: TestFloor) -> None:

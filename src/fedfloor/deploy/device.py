@@ -145,6 +145,7 @@ async def _prepared(options: Device, task: DeviceTask) -> _Kept:
         has_energy_source=options.energy is not None,
     )
     network = built.BuiltNetwork(task.model, task.seed)
+    await asyncio.to_thread(lambda: network.crossing)  # torch loads much for it, once, and trials have a deadline
     return _Kept(task, data, network, await asyncio.to_thread(data.sums), joining_text(profile))
 
 

@@ -168,6 +168,7 @@ class _Gateway:
     async def _admit(self, member: Member, inputs: built.Inputs) -> None:
         """Tell a device the scale of the inputs, and do one split step with it, which warms both sides up."""
         await member.session.send(Inputs(inputs.mean, inputs.deviation))
+        await asyncio.to_thread(lambda: self.network.crossing)  # torch loads much for it, once, while others are served
         task, weights = member.task, np.zeros(self.network.layout.size, np.float32)
         self.network.layout.save(weights)
         cut = min(max(task.min_cut, 1), self.network.depth)

@@ -101,6 +101,7 @@ class Listener:
         self._handshakes: deque[asyncio.TimerHandle] = deque()  # that have begun and led to no stream yet
         self._guests: dict[Session, tuple[bytes, Hello]] = {}  # that the guard has let in
         self._server: Any = None
+        self._papers: Papers | None = None  # that grpc uses for new connections
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -111,7 +112,8 @@ class Listener:
             if self._identity is None:
                 self.port = self._server.add_insecure_port(self._address)
             else:
-                first = _configuration(self._identity())
+                self._papers = self._identity()
+                first = _configuration(self._papers)
                 credentials = grpc.dynamic_ssl_server_credentials(first, self._renewed, True)
                 self.port = self._server.add_secure_port(self._address, credentials)
         except RuntimeError as error:
@@ -146,13 +148,17 @@ class Listener:
         with contextlib.suppress(RuntimeError):  # the loop ends with the program; a handshake may come later
             self._loop.call_soon_threadsafe(self._watch_handshake)
         try:
-            return _configuration(self._identity())
+            papers = self._identity()
         except UnfitError as error:
             _LOG.warning("Whoever dials this machine may refuse it. %s", error)
             return None
         except Exception as error:  # whatever the caller's function raises: the last certificate still serves
             _LOG.warning("The certificate of this machine cannot be read, the last one is used: %s", error)
             return None
+        if papers == self._papers:
+            return None  # a new configuration frees the last one, which grpc may be using for another handshake
+        self._papers = papers
+        return _configuration(papers)
 
     def _watch_handshake(self) -> None:
         self._handshakes.append(self._loop.call_later(GREETING_S, self._report_handshake))
