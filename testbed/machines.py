@@ -61,7 +61,7 @@ class Machines:
         gateways = []
         for m, floor in enumerate(self._layout.floors):
             server = ["--server", self._network.way_to_station(m, station), "--listen", self._network.gateway_listen]
-            self._start(floor, "gateway", *server, *self._certs("gateway", floor), "--actuator", "pace")
+            self._start(floor, "gateway", *server, *self._certs("gateway", floor), "--actuator", "pace", "--processes", "1")
         for floor in self._layout.floors:  # they start at the same time
             gateways.append(self._port(floor))
         for n, device in enumerate(self._layout.devices):

@@ -53,6 +53,8 @@ class _End(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio leaves it out if proto is 0
         self._writable.set()
 
     def start(self) -> None:
@@ -96,9 +98,9 @@ class _End(asyncio.Protocol):
                     await asyncio.sleep(pause)
                 await self.other.drained()
                 self.other.transport.write(piece)
-            self._size -= len(data)
-            if self._size < _FEW:
-                self.transport.resume_reading()
+                self._size -= len(piece)
+                if self._size < _FEW:  # before the link is idle, which a slow sender would cause
+                    self.transport.resume_reading()
         self.other.transport.close()
 
 
