@@ -38,7 +38,13 @@ def _request(arguments: Sequence[str] | None) -> Request:
         description="Run a plant on a network with the rates of its scenario, and compare predicted with real seconds.",
     )
     add = parser.add_argument
-    add("scenario", nargs="?", default=str(_OWN), metavar="SCENARIO", help="file or preset; default: testbed/floors.toml")
+    add(
+        "scenario",
+        nargs="?",
+        default=str(_OWN),
+        metavar="SCENARIO",
+        help="file or preset; default: testbed/floors.toml",
+    )
     add("--policy", action="append", default=[], metavar="NAME[:KEY=VALUE,...]", help="run this policy; repeatable")
     add("--rounds", type=int, metavar="N", help="rounds of every policy")
     add("--seed", type=int, metavar="N", help="seed of the scenario")

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 
 PARTS = ("download", "train", "upload", "total")
-_PAIR, _ERROR = 15, 9  #: widths of two columns of seconds and of one of shares
-#: of the table: predicted and real seconds of every part
+#: widths of what a line of the table begins with, of a predicted and a real number, and of the error
+_START, _PREDICTED, _REAL, _ERROR = 32, 8, 7, 9
 HEADER = (
-    " " * 33 + "".join(f"{part:>{_PAIR}}" for part in PARTS) + " " * _ERROR,
-    f"{'round':>5}  {'floor':<12} {'ch':>2}  {'cuts':<8}" + f"{'pred.':>8}{'real':>7}" * len(PARTS) + f"{'error':>{_ERROR}}",
+    " " * _START + "".join(f"{part:>{_PREDICTED + _REAL}}" for part in PARTS),
+    f"{'round':>5}  {'floor':<12} {'ch':>2}  {'cuts':<8}"
+    + f"{'pred.':>{_PREDICTED}}{'real':>{_REAL}}" * len(PARTS)
+    + f"{'error':>{_ERROR}}",
 )
 WITHIN = 0.1  #: a round is near its prediction if its total is so near
 
@@ -26,7 +28,6 @@ class FloorRow:
     cuts: tuple[int, ...]
     predicted: Mapping[str, float]
     real: Mapping[str, float] | None  #: None: the floor was lost
-    failure: str | None
 
     @property
     def error(self) -> float | None:
@@ -79,8 +80,7 @@ def _floor(gateway: GatewayRecord) -> FloorRow | None:
     if predicted is None or gateway.failure not in (None, "lost"):
         return None  # it got no order
     cuts = tuple(device.cut for device in gateway.devices)
-    is_lost = gateway.failure is not None
-    return FloorRow(gateway.name, gateway.channel, cuts, predicted, None if is_lost else real, gateway.failure)
+    return FloorRow(gateway.name, gateway.channel, cuts, predicted, real if gateway.completed else None)
 
 
 def _seconds(*values: object) -> Mapping[str, float] | None:
@@ -89,24 +89,23 @@ def _seconds(*values: object) -> Mapping[str, float] | None:
 
 
 def lines_of(row: RoundRow) -> list[str]:
-    """The lines of a round in the table: one for every floor, and one for the slowest of them, which is the round."""
+    """The lines of a round in the table: one for every floor, and one for the round, whose slowest floor counts."""
     lines = []
     for entry in row.floors:
-        cuts = ",".join(map(str, entry.cuts))
-        start = f"{row.round:>5}  {entry.floor:<12.12} {entry.channel!s:>2}  {cuts:<8.8}"
-        pairs = "".join(_pair(entry.predicted[part], None if entry.real is None else entry.real[part]) for part in PARTS)
-        lines.append(start + pairs + _percent(entry.error))
-    gap = " " * (len(HEADER[0]) - _PAIR - _ERROR - 15)
-    ending = "" if row.is_near else "  more than 10 % off" if row.real is not None else "  lost"
-    return [*lines, f"{row.round:>5}  whole round".ljust(15) + gap + _pair(row.predicted, row.real) + _percent(row.error) + ending]
+        start = f"{row.round:>5}  {entry.floor:<12.12} {entry.channel!s:>2}  {','.join(map(str, entry.cuts)):<8.8}"
+        real = entry.real or {}
+        pairs = [_pair(entry.predicted[part], real.get(part)) for part in PARTS]
+        lines.append(start + "".join(pairs) + _percent(entry.error) + ("" if entry.real else "  lost"))
+    start = f"{row.round:>5}  whole round".ljust(_START + (len(PARTS) - 1) * (_PREDICTED + _REAL))
+    return [*lines, start + _pair(row.predicted, row.real) + _percent(row.error)]
 
 
 def _pair(predicted: float, real: float | None) -> str:
-    return f"{predicted:>8.3f}" + (f"{real:>7.3f}" if real is not None else f"{'-':>7}")
+    return f"{predicted:>{_PREDICTED}.3f}" + (f"{'-':>{_REAL}}" if real is None else f"{real:>{_REAL}.3f}")
 
 
 def _percent(error: float | None) -> str:
-    return f"{'-':>9}" if error is None else f"{100.0 * error:>+7.1f} %"
+    return f"{'-' if error is None else f'{100.0 * error:+.1f} %':>{_ERROR}}"
 
 
 def summary(rows: Iterable[RoundRow]) -> str:

@@ -35,7 +35,9 @@ def layout_of(scenario: Scenario, label: str) -> Layout:
     refuse_undeployable(scenario, label)
     machines = 1 + len(scenario.floors) + len(scenario.devices)
     if machines > _MOST_MACHINES:
-        problem = f"has {machines} machines, and the testbed runs at most {_MOST_MACHINES}, each in a process of its own"
+        problem = (
+            f"has {machines} machines, and the testbed runs at most {_MOST_MACHINES}, each in a process of its own"
+        )
         raise DeploymentError(f"{label}: {problem}. Use fewer floors or devices, as in --set floors.0.count=2")
     if scenario.deploy.gains == "measured":
         problem = "deploy.gains: must be 'weather' in the testbed, whose rates come from the gains, got 'measured'"

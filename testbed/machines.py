@@ -58,12 +58,12 @@ class Machines:
         named = [part for host in hosts for part in ("--host", host)]
         self._call("certs", "init", str(self._place / "certs"), "--scenario", str(scenario), *named)
         station = self._start_station(scenario, folder)
-        gateways = []
         for m, floor in enumerate(self._layout.floors):
             server = ["--server", self._network.way_to_station(m, station), "--listen", self._network.gateway_listen]
-            self._start(floor, "gateway", *server, *self._certs("gateway", floor), "--actuator", "pace", "--processes", "1")
-        for floor in self._layout.floors:  # they start at the same time
-            gateways.append(self._port(floor))
+            self._start(
+                floor, "gateway", *server, *self._certs("gateway", floor), "--actuator", "pace", "--processes", "1"
+            )
+        gateways = [self._port(floor) for floor in self._layout.floors]  # they start at the same time
         for n, device in enumerate(self._layout.devices):
             gateway = ["--gateway", self._network.way_to_gateway(n, gateways[device.floor])]
             data = ["--data", f"scenario:{scenario}", "--actuator", "pace"]

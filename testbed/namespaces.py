@@ -6,17 +6,15 @@ import os
 import secrets
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Self
 
 from fedfloor.errors import DeploymentError
-from fedfloor.workers.processes import environment
 from testbed.layout import Layout
 from testbed.shaping import UNSHAPED, Rates, tbf_arguments
+from testbed.sweeper import Sweeper
 
 _BACKHAUL, _FLOOR = "10.77", "10.78"  #: networks of the base station and of every floor, the latter alike for all
-_SWEEP_S = 60.0  #: that removing everything may take
 
 
 def refuse_without_namespaces() -> None:
@@ -36,38 +34,25 @@ class Namespaces:
     One bridge connects the base station with the gateways. Every floor has another one for its gateway and devices. The
     last interface before a machine is shaped for what it receives, and its own for what it sends.
 
-    A process of its own removes all namespaces when this one ends, even by `kill -9`: see `sweeper`.
+    The sweeper removes all of it.
     """
 
     station_listen, station_host = f"{_BACKHAUL}.0.1:7443", f"{_BACKHAUL}.0.1"
     gateway_listen, gateway_host = f"{_FLOOR}.0.1:7444", f"{_FLOOR}.0.1"
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, sweeper: Sweeper) -> None:
         self.prefix = f"testbed-{secrets.token_hex(4)}"  #: of all namespaces of this run
         self._layout = layout
         self._switch = f"{self.prefix}-switch"
-        self._sweeper: subprocess.Popen[bytes] | None = None
+        self._sweeper = sweeper
 
     def __enter__(self) -> Self:
         refuse_without_namespaces()
-        self._sweeper = subprocess.Popen(
-            [sys.executable, "-P", "-m", "testbed.sweeper"],
-            stdin=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for this process only
-            env=environment(),
-        )
-        try:
-            self._build()
-        except BaseException:
-            self.__exit__()
-            raise
+        self._build()
         return self
 
     def __exit__(self, *_: object) -> None:
-        sweeper, self._sweeper = self._sweeper, None
-        if sweeper is not None and sweeper.stdin is not None:
-            sweeper.stdin.close()
-            sweeper.wait(_SWEEP_S)
+        """Leave it to the sweeper, which does the same if this process is killed."""
 
     def within(self, machine: str) -> Sequence[str]:
         """See `Network`."""
@@ -110,9 +95,7 @@ class Namespaces:
             _shape(self._namespace(device.name), "floor", device.rates.up)
 
     def _add(self, name: str) -> None:
-        assert self._sweeper is not None and self._sweeper.stdin is not None
-        self._sweeper.stdin.write(f"{name}\n".encode())  # first, so that nothing is there that it does not know
-        self._sweeper.stdin.flush()
+        self._sweeper.will_be("namespace", name)
         _run("ip", "netns", "add", name)
 
     def _bridge(self, name: str) -> None:

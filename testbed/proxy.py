@@ -47,7 +47,8 @@ class _End(asyncio.Protocol):
         self._waiting: deque[tuple[float, bytes]] = deque()  # with the times of arrival
         self._size = 0
         self._news, self._writable = asyncio.Event(), asyncio.Event()
-        self._is_closed = False
+        self._has_ended = False  # nothing more arrives here
+        self.is_over = False  # everything that arrived has been handed on
         self._task: asyncio.Task[None] | None = None
         self.transport: asyncio.Transport
 
@@ -68,9 +69,17 @@ class _End(asyncio.Protocol):
         if self._size > _MOST:
             self.transport.pause_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # whatever the reason
-        self._is_closed = True
+    def eof_received(self) -> bool:
+        """Note the end; the other direction may go on."""
+        self._has_ended = True
         self._news.set()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End both directions, but not before what has arrived is handed on."""
+        if exc is not None:
+            self._waiting.clear()
+        self.eof_received()
         self._writable.set()
 
     def pause_writing(self) -> None:
@@ -85,7 +94,7 @@ class _End(asyncio.Protocol):
 
     async def _hand_on(self) -> None:
         while True:
-            while not self._waiting and not self._is_closed:
+            while not self._waiting and not self._has_ended:
                 self._news.clear()
                 await self._news.wait()
             if not self._waiting:
@@ -97,11 +106,17 @@ class _End(asyncio.Protocol):
                 while (pause := leaves - time.monotonic()) > 0.0:
                     await asyncio.sleep(pause)
                 await self.other.drained()
-                self.other.transport.write(piece)
+                if not self.other.transport.is_closing():
+                    self.other.transport.write(piece)
                 self._size -= len(piece)
                 if self._size < _FEW:  # before the link is idle, which a slow sender would cause
                     self.transport.resume_reading()
-        self.other.transport.close()
+        self.is_over = True
+        if self.other.is_over or self.transport.is_closing():
+            for end in (self, self.other):
+                end.transport.close()
+        elif not self.other.transport.is_closing():
+            self.other.transport.write_eof()
 
 
 class Proxy:
@@ -113,12 +128,14 @@ class Proxy:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._backhaul = {floor: (Way(UNSHAPED.down), Way(UNSHAPED.up)) for floor in layout.floors}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="testbed-proxy", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
         self._servers: list[asyncio.Server] = []
         self._ends: set[_End] = set()
 
     def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="testbed-proxy", daemon=True)
         self._thread.start()
         return self
 

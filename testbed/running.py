@@ -3,6 +3,7 @@
 __all__ = ["Request", "run"]
 
 import csv
+import secrets
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from testbed.machines import Machines
 from testbed.namespaces import Namespaces, refuse_without_namespaces
 from testbed.network import Network
 from testbed.proxy import Proxy
+from testbed.sweeper import Sweeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +45,14 @@ def run(request: Request) -> list[RoundRow]:
     layout = layout_of(planned[0].scenario, request.scenario)
     rows: list[RoundRow] = []
     with (
-        tempfile.TemporaryDirectory(prefix="fedfloor-testbed-") as place,
-        _network(request, layout) as network,
-        Control(Path(place) / "control", network) as control,
+        Sweeper() as sweeper,
+        _network(request, layout, sweeper) as network,
+        Control((place := _place(sweeper)) / "control", network) as control,
     ):
         for number, each in enumerate(planned):
             print(f"\npolicy {each.policy}\n" + "\n".join(HEADER), flush=True)
             network.free_backhaul()  # machines join at full speed
-            own = Path(place) / f"run-{number}"
+            own = place / f"run-{number}"
             own.mkdir()
             for row in _rounds(each, layout, network, control=control.path, place=own):
                 print("\n".join(lines_of(row)), flush=True)
@@ -73,7 +75,15 @@ def _planned(request: Request) -> list[PlannedRun]:
     return with_folders(planned, request.out, nested=True)
 
 
-def _network(request: Request, layout: Layout) -> Network:
+def _place(sweeper: Sweeper) -> Path:
+    """A folder for what nobody needs later: certificates with their keys, and scenarios."""
+    place = Path(tempfile.gettempdir()) / f"fedfloor-testbed-{secrets.token_hex(8)}"
+    sweeper.will_be("folder", str(place))
+    place.mkdir(mode=0o700)
+    return place
+
+
+def _network(request: Request, layout: Layout, sweeper: Sweeper) -> Network:
     """The network that was asked for, or the best that this user can have."""
     if request.network == "namespaces":
         refuse_without_namespaces()
@@ -84,18 +94,18 @@ def _network(request: Request, layout: Layout) -> Network:
             reason = str(error).removeprefix("--namespaces: ").partition(". ")[0]
             print(f"The network is shaped by a proxy, because {reason}.", file=sys.stderr)
             return Proxy(layout)
-    return Proxy(layout) if request.network == "proxy" else Namespaces(layout)
+    return Proxy(layout) if request.network == "proxy" else Namespaces(layout, sweeper)
 
 
-def _rounds(
-    planned: PlannedRun, layout: Layout, network: Network, *, control: Path, place: Path
-) -> Iterator[RoundRow]:
+def _rounds(planned: PlannedRun, layout: Layout, network: Network, *, control: Path, place: Path) -> Iterator[RoundRow]:
     """Run one policy; yields the rounds as they end."""
     assert planned.folder is not None
     scenario = place / "scenario.toml"
     scenario.write_text(resolved_toml(planned.file), encoding="utf-8")
     log, count = planned.folder / "rounds.jsonl", 0
-    with Machines(layout, network, control=control, place=place, logs=planned.folder.parent / "logs" / planned.folder.name) as machines:
+    with Machines(
+        layout, network, control=control, place=place, logs=planned.folder.parent / "logs" / planned.folder.name
+    ) as machines:
         machines.start(scenario, planned.folder)
         is_done = False
         while not is_done:

@@ -38,8 +38,8 @@ ORDER = {
     "runs": "options trust copies folder target profile shares planned deployable machine measure replay bounds "
     "driving simulate train export evaluate plan tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "
-    "session link together top_process tops options tasks crossing scaling guarding feedback device member gateway radio "
-    "station holdings serving running kept commands local",
+    "session link together top_process tops options tasks crossing scaling guarding feedback device member gateway "
+    "radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",

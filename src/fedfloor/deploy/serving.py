@@ -74,7 +74,9 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
     with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
         earlier = earlier_rounds(planned, text) if options.resume else None
         samples = _test_samples(scenario, options.data_dir)
-        with Station(tasks, StationOptions(options.listen, options.credentials, options.wait, options.radio)) as station:
+        with Station(
+            tasks, StationOptions(options.listen, options.credentials, options.wait, options.radio)
+        ) as station:
             options.on_listening(station.port)
             tell(Event(waiting=tuple(task.floor for task in tasks)))
             if earlier is None:
