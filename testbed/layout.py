@@ -28,6 +28,7 @@ class Layout:
 
     floors: tuple[str, ...]
     devices: tuple[DeviceHop, ...]
+    allow_samples: bool = False  #: samples may leave devices
 
 
 def layout_of(scenario: Scenario, label: str) -> Layout:
@@ -51,4 +52,5 @@ def layout_of(scenario: Scenario, label: str) -> Layout:
     return Layout(
         floors=tuple(each.name for each in scenario.floors),
         devices=tuple(map(DeviceHop, names, floor, rates)),
+        allow_samples=scenario.deploy.allow_samples,
     )

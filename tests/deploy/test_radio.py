@@ -75,14 +75,14 @@ def test_without_a_radio_nothing_happens() -> None:
 def test_a_radio_that_cannot_work_is_refused_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         "class Half:\n    def problem(self): return None\n    def end(self): pass",
-        "class Broken(Half):\n    def begin(self, settings): pass\n    def problem(self): return 'has no antenna. Mount it'",
+        "class Broken(Half):\n    def begin(self, settings): pass\n    def problem(self): return 'no aerial. Mount it'",
         "class Wild(Broken):\n    def problem(self): raise KeyError('antenna')",
     ]
     (tmp_path / "aerials.py").write_text("\n\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     for name, problem in (
         ("aerials:Half", r"has no method begin\(\)"),
-        ("aerials:Broken", "has no antenna. Mount it"),
+        ("aerials:Broken", "no aerial. Mount it"),
         ("aerials:Wild", r"its problem\(\) failed: KeyError"),
         ("aerials:lines", "'aerials' has no 'lines'"),
         ("aerials", "must be package.module:name"),
