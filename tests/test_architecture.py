@@ -39,7 +39,7 @@ ORDER = {
     "driving simulate train export evaluate plan tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "
     "session link together top_process tops options tasks machines crossing scaling guarding feedback surveying device "
-    "member gateway station holdings serving running kept commands local",
+    "member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",

@@ -1,10 +1,11 @@
 """Code that users supply as `package.module:name`: how it is loaded, and where its errors were raised."""
 
-__all__ = ["find_reference", "is_users", "where_raised"]
+__all__ = ["find_reference", "is_users", "make_own", "where_raised"]
 
 import importlib
 import sys
 import traceback
+from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,23 @@ def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any
         advice = advice_for(name, [key for key in vars(module) if not key.startswith("_")])
         raise kind(f"{label}: {shown(module_name)} has no {shown(name)}. {advice}")
     return getattr(module, name)
+
+
+def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:
+    """Make an object of the user's class `package.module:Class`, which must have some methods; `page` describes them.
+
+    Any failure raises an error of the class `kind`.
+    """
+    own: Any = find_reference(reference, label, kind)
+    if not isinstance(own, type):
+        raise kind(f"{label}: is a {type(own).__name__}, not a class. Name a class; see {page}")
+    missing = [method for method in methods if not callable(getattr(own, method, None))]
+    if missing:
+        raise kind(f"{label}: has no method {missing[0]}(). Add it; see {page}")
+    try:
+        return own()
+    except (Exception, SystemExit) as error:  # the user's class may raise anything
+        raise kind(f"{label}: creating it failed: {where_raised(error)}") from error
 
 
 def _search_working_folder(package: str) -> None:

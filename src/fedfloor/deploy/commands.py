@@ -15,6 +15,7 @@ from fedfloor.deploy.gateway import Gateway, serve_gateway
 from fedfloor.deploy.holdings import data_source
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.options import DeviceOptions, GatewayOptions, ServerOptions
+from fedfloor.deploy.radio import make_radio
 from fedfloor.deploy.running import refuse_open_address, run_until_stopped
 from fedfloor.deploy.serving import DeployedRun, Serving, serve_planned
 from fedfloor.errors import DeploymentError
@@ -38,6 +39,7 @@ def run_server(
         wait=options.wait,
         data_dir=options.data_dir,
         workers=options.workers,
+        radio=None if options.radio is None else make_radio(options.radio),
         on_listening=on_listening,
     )
     return serve_planned(planned, serving, tell=tell)

@@ -39,6 +39,10 @@ class ServerOptions:
         None
     )
     data_dir: Annotated[Path | None, DATA_DIR] = None
+    radio: Annotated[
+        str | None,
+        Option("What sets radio links to the decisions before orders are sent.", metavar="package.module:Class"),
+    ] = None
 
     def __post_init__(self) -> None:
         check_options(self)

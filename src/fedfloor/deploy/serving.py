@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fedfloor.arrays import Ints
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.machines import Machines
+from fedfloor.deploy.radio import Radio
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
 from fedfloor.errors import DataError
@@ -44,6 +45,7 @@ class Serving:
     wait: float = 120.0  #: [s] for floors and devices, before the first round
     data_dir: Path | None = None  #: with the test set
     workers: int | None = None  #: processes that evaluate
+    radio: Radio | None = None  #: that is set before orders are sent
     on_listening: Callable[[int], None] = lambda _: None  #: told the port for gateways
 
 
@@ -74,7 +76,9 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
     with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
         earlier = earlier_rounds(planned, text) if options.resume else None
         samples = _test_samples(scenario, options.data_dir)
-        with Station(tasks, StationOptions(options.listen, options.credentials, options.wait)) as station:
+        with Station(
+            tasks, StationOptions(options.listen, options.credentials, options.wait, options.radio)
+        ) as station:
             options.on_listening(station.port)
             tell(Event(waiting=tuple(task.floor for task in tasks)))
             if earlier is None:

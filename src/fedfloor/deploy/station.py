@@ -48,6 +48,7 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
+from fedfloor.deploy.radio import Radio, RadioSetting, tuned
 from fedfloor.deploy.scaling import agreed, checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.surveying import checked_names
@@ -74,6 +75,7 @@ class StationOptions:
     listen: str  #: HOST:PORT for gateways
     credentials: Credentials | None  #: None: without TLS, on this machine only
     wait: float = 120.0  #: [s] for all floors and devices before the first round, and for anybody at all before others
+    radio: Radio | None = None  #: that is set before orders are sent
 
 
 @dataclass(slots=True, eq=False)
@@ -278,12 +280,15 @@ class Station:
 
     def carry_out(self, index: int, orders: Sequence[FloorOrder], weights: Vector) -> Iterator[FloorReply]:
         """Give orders to the floors and yield what comes of each, as they end."""
-        work = [asyncio.run_coroutine_threadsafe(self._ordered(index, order, weights), self._loop) for order in orders]
-        for done in as_completed(work):
-            reply = done.result()
-            if reply.model is None:
-                asyncio.run_coroutine_threadsafe(self._abandon(reply.floor, index), self._loop)
-            yield reply
+        with tuned(self._options.radio, [self._radio_setting(order) for order in orders]):
+            work = [
+                asyncio.run_coroutine_threadsafe(self._ordered(index, order, weights), self._loop) for order in orders
+            ]
+            for done in as_completed(work):
+                reply = done.result()
+                if reply.model is None:
+                    asyncio.run_coroutine_threadsafe(self._abandon(reply.floor, index), self._loop)
+                yield reply
 
     def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> list[FloorSurvey]:
         """Ask all floors that are there for their gradients at these weights; those that answer in time."""
@@ -369,6 +374,10 @@ class Station:
             return FloorReply(order.floor, None, 0.0, math.nan, nobody, _parts(times), reason=reason)
         finally:
             floor.turn = None
+
+    def _radio_setting(self, order: FloorOrder) -> RadioSetting:
+        name = self._floors[order.floor].task.floor
+        return RadioSetting(name, order.channel, order.power, order.download_rate, order.upload_rate)
 
     async def _abandon(self, floor: int, index: int) -> None:
         """Tell a floor that nobody waits for its round any more."""

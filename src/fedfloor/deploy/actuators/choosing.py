@@ -5,7 +5,6 @@ __all__ = ["ACTUATORS", "make_actuator"]
 import inspect
 import os
 from pathlib import Path
-from typing import Any
 
 from fedfloor.deploy.actuators.cgroup import CgroupActuator
 from fedfloor.deploy.actuators.contract import Actuator, Processes
@@ -14,7 +13,7 @@ from fedfloor.deploy.actuators.kernel import ROOT
 from fedfloor.deploy.actuators.log import LogActuator
 from fedfloor.deploy.actuators.pace import PaceActuator
 from fedfloor.errors import DeploymentError, advice_for, shown
-from fedfloor.references import find_reference, where_raised
+from fedfloor.references import make_own, where_raised
 
 #: name -> what it does
 ACTUATORS = {
@@ -62,16 +61,7 @@ def _made(name: str, label: str, processes: Processes, root: Path) -> Actuator:
 
 def _own(name: str, label: str) -> Actuator:
     """An actuator that the user has written."""
-    kind: Any = find_reference(name, label, DeploymentError)
-    if not isinstance(kind, type):
-        raise DeploymentError(f"{label}: is a {type(kind).__name__}, not a class. Name a class; see docs/machines.md")
-    missing = [method for method in _METHODS if not callable(getattr(kind, method, None))]
-    if missing:
-        raise DeploymentError(f"{label}: has no method {missing[0]}(). Add it; see docs/machines.md")
-    if not inspect.iscoroutinefunction(getattr(kind, "step", None)):
+    actuator: Actuator = make_own(name, label, DeploymentError, _METHODS, page="docs/machines.md")
+    if not inspect.iscoroutinefunction(actuator.step):
         raise DeploymentError(f"{label}: step() must be written with `async def`. See docs/machines.md")
-    try:
-        actuator: Actuator = kind()
-    except (Exception, SystemExit) as error:  # the user's class may raise anything
-        raise DeploymentError(f"{label}: creating it failed: {where_raised(error)}") from error
     return actuator
