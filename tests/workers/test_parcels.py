@@ -24,7 +24,7 @@ def test_arrays_arrive_however_many_fit_on_the_shelf(monkeypatch: pytest.MonkeyP
     sending.start()
     name, received = receive(right, other)
     sending.join()
-    one.put(memoryview(np.zeros(250_000, np.float32)).cast("B"), 0)  # what was received is not what lies there
+    one.put(np.zeros(250_000, np.float32).data.cast("B"), 0)  # what was received is not what lies there
     assert name == "step"
     for sent, array in zip(arrays, received, strict=True):
         assert np.array_equal(sent, array)
