@@ -35,7 +35,7 @@ from tests.deploy.plants import OVERRIDES
 
 INPUTS = built.Inputs(np.array([100.0]), np.array([70.0]))
 CUT = 1  #: also that of the trial
-PATIENCE = 30.0  #: [s] for everything that a test waits for
+PATIENCE = 90.0  #: [s] for everything that a test waits for
 Result = TypeVar("Result")
 
 
