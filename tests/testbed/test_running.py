@@ -24,7 +24,6 @@ from tests.deploy.programs import descendants, is_running
 
 ROOT = Path(__file__).parents[2]
 MOST_S = 400.0  #: that a run of a test may take before it counts as stuck
-pytestmark = pytest.mark.slow
 
 
 def why_no_namespaces() -> str:
@@ -76,6 +75,7 @@ def started(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounds_on_the_testbed_are_compared_and_nothing_stays_behind(kind: str, tmp_path: Path) -> None:
     before = namespaces()
@@ -93,6 +93,7 @@ def test_rounds_on_the_testbed_are_compared_and_nothing_stays_behind(kind: str, 
         assert float(row["real_total_s"]) > 0.9 * float(row["predicted_total_s"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "number"),
     [
