@@ -713,3 +713,20 @@ def test_fuzzed_frames_over_a_connection_crash_nothing(caplog: pytest.LogCapture
             assert await attacked(listener, session, 80_000) < memory + 50_000_000
 
     asyncio.run(asyncio.wait_for(scene(), 900))
+
+
+@pytest.mark.slow
+def test_many_handshakes_at_once_do_not_crash_a_listener(plant_once: Path) -> None:
+    server, device = plant_once / "server" / "base-station", plant_once / "device" / "press"
+
+    async def scene() -> None:
+        async with process_of("storm", "listen", server) as listener:
+            port = await line_of(listener)
+            async with (
+                process_of("storm", "dial", device, port, 20) as one,
+                process_of("storm", "dial", device, port, 20) as other,
+            ):
+                assert [*await asyncio.gather(one.wait(), other.wait())] == [0, 0]
+            assert listener.returncode is None
+
+    asyncio.run(asyncio.wait_for(scene(), 600))
