@@ -78,7 +78,7 @@ def rows(*, together: bool = False) -> Iterator[Row]:
                 parts = [(in_rounds(real), in_rounds(simulated)) for _ in range(BLOCKS)][1:]
     for what, ours, theirs in (
         ("deployed round / simulator's training, TLS", 0, 1),
-        ("busy processors, likewise", 2, 2),
+        ("processor seconds, deployed / simulated", 2, 2),
     ):
         times = np.array([(one[ours], other[theirs]) for one, other in parts]) / EACH
         ratios = times[:, 0] / times[:, 1]

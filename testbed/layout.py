@@ -5,6 +5,7 @@ __all__ = ["DeviceHop", "Layout", "layout_of"]
 from dataclasses import dataclass
 
 from fedfloor.costs.plant import arrays_of
+from fedfloor.deploy.options import permissions
 from fedfloor.errors import DeploymentError
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.scenario.resolved import Scenario
@@ -28,7 +29,7 @@ class Layout:
 
     floors: tuple[str, ...]
     devices: tuple[DeviceHop, ...]
-    allow_samples: bool = False  #: samples may leave devices
+    permissions: tuple[str, ...] = ()  #: options of devices that allow what the scenario allows
 
 
 def layout_of(scenario: Scenario, label: str) -> Layout:
@@ -52,5 +53,5 @@ def layout_of(scenario: Scenario, label: str) -> Layout:
     return Layout(
         floors=tuple(each.name for each in scenario.floors),
         devices=tuple(map(DeviceHop, names, floor, rates)),
-        allow_samples=scenario.deploy.allow_samples,
+        permissions=tuple(permissions(scenario.deploy)),
     )

@@ -67,8 +67,8 @@ class Machines:
         for n, device in enumerate(self._layout.devices):
             gateway = ["--gateway", self._network.way_to_gateway(n, gateways[device.floor])]
             data = ["--data", f"scenario:{scenario}", "--actuator", "pace"]
-            data += ["--allow-samples"] if self._layout.allow_samples else []
-            self._start(device.name, "device", *gateway, *self._certs("device", device.name), *data)
+            certs = self._certs("device", device.name)
+            self._start(device.name, "device", *gateway, *certs, *data, *self._layout.permissions)
 
     def is_done(self) -> bool:
         """Whether the base station has ended well; raises a FailedRunError if a program has failed."""

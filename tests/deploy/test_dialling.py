@@ -116,7 +116,7 @@ def test_files_that_do_not_fit_are_told_before_dialling_with_the_last_ones_that_
     assert [problem in line for line in told] == [True], told
     revoke(plant, NAME)
     shutil.copy(plant / "ca" / "revoked.pem", machine)
-    with pytest.raises(UnfitError, match=r"own certificate does not serve: .* was revoked on"):
+    with pytest.raises(UnfitError, match=r"own certificate cannot be used: .* was revoked on"):
         known(papers_of(credentials))()
     with pytest.raises(DeploymentError):  # at the start of a program it ends with exit code 2
         Credentials(machine, Role.DEVICE)

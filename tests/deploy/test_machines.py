@@ -12,7 +12,7 @@ from fedfloor.deploy.device import Device, serve_device
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.joining import JoiningProfile, joining_text
 from fedfloor.deploy.link import Listener
-from fedfloor.deploy.machines import Machines, class_counts, device_profile, gateway_profile
+from fedfloor.deploy.machines import MachineFiles, class_counts, device_profile, gateway_profile
 from fedfloor.deploy.messages import Hello, Profile, Welcome
 from fedfloor.deploy.session import Session
 from fedfloor.deploy.tasks import floor_tasks, task_text
@@ -94,9 +94,9 @@ def test_a_gateway_whose_profile_cannot_be_read_is_only_not_written_down() -> No
 
 
 def test_the_folder_keeps_what_machines_said_also_after_a_restart(tmp_path: Path) -> None:
-    machines = Machines(tmp_path, TASKS, "own", 7)
+    machines = MachineFiles(tmp_path, TASKS, "own", 7)
     machines.keep([profile("assembly")], [profile(NAME, COUNTS)])
-    again = Machines(tmp_path, TASKS, "own", 7)
+    again = MachineFiles(tmp_path, TASKS, "own", 7)
     again.keep([], [profile(OTHER, cores=8)])
     table = json.loads((tmp_path / "machines.json").read_text())
     assert table["gateways"]["assembly"]["processor"] == "A72"
@@ -107,11 +107,11 @@ def test_the_folder_keeps_what_machines_said_also_after_a_restart(tmp_path: Path
 
 
 def test_without_class_counts_nothing_says_who_holds_what(tmp_path: Path) -> None:
-    Machines(tmp_path, TASKS, "own", 7).keep([], [profile(NAME)])
+    MachineFiles(tmp_path, TASKS, "own", 7).keep([], [profile(NAME)])
     assert [path.name for path in tmp_path.iterdir()] == ["machines.json"]
 
 
 def test_a_file_that_was_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "machines.json").write_text("[]")
     with pytest.raises(DeploymentError, match=r"machines\.json: must be a table of gateways and devices"):
-        Machines(tmp_path, TASKS, "own", 7)
+        MachineFiles(tmp_path, TASKS, "own", 7)

@@ -99,6 +99,37 @@ def test_the_first_plan_of_a_process_loads_no_compiler_and_the_second_does(tmp_p
     assert first == second
 
 
+LARGE = """
+import sys, fedfloor
+from fedfloor.scheduling.policies.ddsra import Ddsra
+from fedfloor.scheduling.solver import compiling
+fedfloor.plan(sys.argv[1])
+print(compiling.is_deferred())
+from benchmarks.bench import grown, paper_states
+Ddsra().schedule(grown(paper_states(1)[0], 30, 2, 10))
+print(compiling.is_deferred())
+"""
+
+
+def test_a_round_after_the_first_is_compiled_however_it_is_decided(tmp_path: Path) -> None:
+    assert run(LARGE, str(write(next(rounds()), tmp_path / "round.json"))).split() == ["True", "False"]
+
+
+THREADS = """
+import sys, json, fedfloor
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    answers = list(pool.map(fedfloor.plan, [sys.argv[1]] * 8))
+print(json.dumps([answer["objective"] for answer in answers]))
+"""
+
+
+def test_threads_may_plan_at_once(tmp_path: Path) -> None:
+    objectives = json.loads(run(THREADS, str(write(next(rounds()), tmp_path / "round.json"))))
+    assert len(objectives) == 8
+    assert len(set(objectives)) == 1
+
+
 def test_a_round_that_needs_a_search_is_compiled_at_once(tmp_path: Path) -> None:
     tight = next(state for seed in range(100) if needs_search(state := crowded(seed)))
     first, second = json.loads(run(PLANNED, str(write(tight, tmp_path / "round.json"))))

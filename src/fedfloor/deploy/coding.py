@@ -36,6 +36,7 @@ PROTOCOL = 2  #: version; both ends of a connection must have the same
 MOST_FRAME = 2 * 2**20  #: [byte]
 #: [byte] of a chunk, which is what a frame has of a message's tensors; only the last one may be smaller
 LEAST_CHUNK, MOST_CHUNK = 2**15, 1_000_000
+FIRST_CHUNK = 2**17  #: [byte] at most, until a message has shown how fast its connection is now
 CHUNK_S = 0.1  #: [s] that a chunk may take on its way
 AHEAD = 2**17  #: [byte] that a link takes before the other side has read any of them
 STRETCH = 2 * AHEAD  #: [byte] that tell how fast a link is
@@ -78,7 +79,7 @@ class Pace:
     """How large chunks may be on a connection: they begin small and grow to what it takes in 0.1 s.
 
     A ping waits behind one or two chunks, so that a slow link is not taken for a dead one. A connection that has shown
-    that it is fast begins its next message with large chunks.
+    that it is fast begins its next message with larger chunks, but not with the largest: it may be slow by now.
     """
 
     chunk: int = LEAST_CHUNK  #: [byte]
@@ -112,15 +113,16 @@ def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[b
         else:
             row.kind.write(body, row.name, value)
     begun, sent = time.monotonic(), 0  # of the stretch under way
-    chunk = _taken(tensors, pace.chunk)
+    most = min(pace.chunk, FIRST_CHUNK)
+    chunk = _taken(tensors, most)
     yield _framed(frame.SerializeToString(), chunk)
     while tensors:
         sent += sum(map(len, chunk))
         if sent >= STRETCH:
             now = time.monotonic()
             pace.learn(sent, now - begun)
-            begun, sent = now, 0
-        chunk = _taken(tensors, pace.chunk)
+            begun, sent, most = now, 0, pace.chunk
+        chunk = _taken(tensors, most)
         yield _framed(head, chunk)
 
 

@@ -89,8 +89,7 @@ class Device:
 
 async def serve_device(options: Device) -> None:
     """Take part in the rounds of a gateway until cancelled; a gateway that is lost is dialled again."""
-    profile = joining_text(this_machine(options.name, has_energy_source=options.energy is not None))
-    hello = Hello(role="device", name=options.name, software=__version__, profile=profile)
+    hello = Hello(role="device", name=options.name, software=__version__, profile="{}")  # its profile needs the task
     kept: _Kept | None = None
     async for joined in sessions(options.gateway, hello, papers_of(options.credentials)):
         try:
@@ -219,7 +218,7 @@ class _Device:
                 answer = await asyncio.to_thread(surveyor.survey, message.weights, max(message.samples, 1))
             else:
                 answer = await asyncio.to_thread(surveyor.compare, message.gradient)
-        except (FedfloorError, FailedRunError, ValueError) as error:
+        except (FedfloorError, FailedRunError, RuntimeError, ValueError) as error:  # torch raises RuntimeErrors
             _LOG.warning("Round %d: the participation rates are estimated without this device: %s", turn.round, error)
             await self.session.send(Failed(f"{self.options.name}: {error}"), turn)
         else:

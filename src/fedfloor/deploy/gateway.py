@@ -323,9 +323,14 @@ class _Gateway:
         """
         asked = replace(message, deadline_s=_SURVEY_SHARE * message.deadline_s)
         members = [member for _, member in sorted(self.members.items()) if member.is_tried]
+        if isinstance(message, Compare):  # a device that is late would not read it in time
+            before = Turn(turn.round, turn.attempt - 1)
+            members = [member for member in members if member.surveyed == before]
         answers = await asyncio.gather(*(self._surveyed(member, asked, turn) for member in members))
         surveyed = [answer for answer in answers if isinstance(answer, Surveyed)]
         compared = [answer for answer in answers if isinstance(answer, Compared)]
+        if len(surveyed) == 1 and self.task is not None and len(self.task.devices) > 1:
+            raise DeploymentError("one device alone has answered, whose gradient is not to leave the floor")
         if surveyed:
             devices = tuple(slope for answer in surveyed for slope in answer.devices)
             parts = [(float(answer.devices[0].samples), answer.gradient) for answer in surveyed]

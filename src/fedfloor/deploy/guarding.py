@@ -19,7 +19,7 @@ def papers_of(credentials: Credentials | None) -> Callable[[], Papers] | None:
     def papers() -> Papers:
         credentials.refresh()
         if problem := credentials.own_problem():  # others would refuse it without a word
-            raise UnfitError(f"This machine's own certificate does not serve: {problem}.")
+            raise UnfitError(f"This machine's own certificate cannot be used: {problem}.")
         own = credentials.identity
         return Papers(own.certificate, own.key, own.ca)
 

@@ -150,7 +150,7 @@ class Listener:
         try:
             papers = self._identity()
         except UnfitError as error:
-            _LOG.warning("Whoever dials this machine may refuse it. %s", error)
+            _LOG.warning("Machines that dial this one may refuse its certificate. %s", error)
             return None
         except Exception as error:  # whatever the caller's function raises: the last certificate still serves
             _LOG.warning("The certificate of this machine cannot be read, the last one is used: %s", error)

@@ -16,7 +16,7 @@ from typing import Self
 from fedfloor.deploy.authority import BASE_STATION, make_authority, parties_of
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.commands import run_server
-from fedfloor.deploy.options import LocalOptions, ServerOptions
+from fedfloor.deploy.options import LocalOptions, ServerOptions, permissions
 from fedfloor.deploy.serving import DeployedRun
 from fedfloor.rounds.events import Tell
 from fedfloor.runs.planned import PlannedRun
@@ -92,10 +92,7 @@ class Machines:
         for group in groups:
             certs = [part for device in group for part in ("--certs", device)]
             data = ["--data", f"scenario:{self._place / _SCENARIO}"]
-            deploy = self._planned.scenario.deploy
-            allowed = ["--allow-samples"] if deploy.allow_samples else []
-            allowed += ["--allow-gradients"] if deploy.allow_gradients else []
-            allowed += ["--allow-class-counts"] if deploy.allow_class_counts else []
+            allowed = permissions(self._planned.scenario.deploy)
             if options.data_dir is not None:
                 data += ["--data-dir", str(options.data_dir)]
             self._started(

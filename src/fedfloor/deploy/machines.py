@@ -1,6 +1,6 @@
 """What the machines of a plant said about themselves when they joined, as the run folder keeps it."""
 
-__all__ = ["Machines", "class_counts", "device_profile", "gateway_profile"]
+__all__ = ["MachineFiles", "class_counts", "device_profile", "gateway_profile"]
 
 import json
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def gateway_profile(text: str, name: str) -> JoiningProfile | None:
 
 
 @dataclass(slots=True, eq=False)
-class Machines:
+class MachineFiles:
     """The files about machines in a run folder, which are written again when a machine says something new."""
 
     folder: Path

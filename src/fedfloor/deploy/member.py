@@ -81,6 +81,7 @@ class Member:
     network: BuiltNetwork  #: tells sizes and shapes; nothing is trained in it
     sums: Sums | None = field(init=False, default=None)
     profile: str | None = field(init=False, default=None)  #: what it says about itself, as JSON that was checked
+    surveyed: Turn | None = field(init=False, default=None)  #: of the last gradient that it sent
     energy: float | None = field(init=False, default=None)  #: [J] that it reported last; None: it reports none
     is_tried: bool = field(init=False, default=False)  #: it has done its trial with the scale of inputs in use
     is_called: asyncio.Event = field(init=False, default_factory=asyncio.Event)  #: to a trial
@@ -113,6 +114,8 @@ class Member:
         elif isinstance(message, Ready):
             self.energy = message.energy_j
         elif isinstance(message, Profile):
+            if self.profile is not None:
+                raise LinkError(f"{self.task.name}: sent a second profile.")
             device_profile(message.profile, [self.task])
             self.profile = message.profile
 
@@ -154,6 +157,8 @@ class Member:
             raise LinkError(f"{self.task.name}: no answer within {message.deadline_s:.3g} s.") from None
         assert isinstance(answer, Surveyed | Compared)
         checked_names(answer, [self.task.name])
+        if isinstance(answer, Surveyed):
+            self.surveyed = turn
         return answer
 
     async def _train(self, order: MemberRound, pool: TopPool, inputs: Inputs, actuator: Actuator) -> Part:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Ints
 from fedfloor.deploy.identity import Credentials
-from fedfloor.deploy.machines import Machines
+from fedfloor.deploy.machines import MachineFiles
 from fedfloor.deploy.radio import Radio
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
@@ -97,7 +97,7 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
                 rounds = drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell)
                 if folder is not None:
                     folder.begin(text, plant.index, copies=copies_of(scenario))
-                    machines = Machines(folder.path, tasks, scenario.data.name, samples.test_labels.size)
+                    machines = MachineFiles(folder.path, tasks, scenario.data.name, samples.test_labels.size)
                     rounds = _with_machines(rounds, machines, station)
                 driven = Driven.of(rounds, earlier)
                 tested = plant.evaluate()
@@ -112,7 +112,9 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
     )
 
 
-def _with_machines(rounds: Iterator[FinishedRound], machines: Machines, station: Station) -> Iterator[FinishedRound]:
+def _with_machines(
+    rounds: Iterator[FinishedRound], machines: MachineFiles, station: Station
+) -> Iterator[FinishedRound]:
     """The rounds; before the first and after each one, what machines have said on joining is kept."""
     machines.keep(*station.machines())
     for ended in rounds:

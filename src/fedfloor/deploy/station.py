@@ -148,8 +148,8 @@ class Station:
         self._names = {task.floor: m for m, task in enumerate(tasks)}
         self._network = BuiltNetwork(tasks[0].devices[0].model, tasks[0].devices[0].seed)
         self._inputs: Inputs | None = None
-        # So that replies to an earlier process are told apart. Even for rounds, odd for the estimates before them.
-        self._attempt = 2 * (1 + secrets.randbelow(2**30 - 1))
+        # So that replies to an earlier process are told apart. The two parts of an estimate have the next two numbers.
+        self._attempt = 4 * (1 + secrets.randbelow(2**29 - 1))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fedfloor-station", daemon=True)
         self._ending = asyncio.Event()
@@ -319,7 +319,8 @@ class Station:
         return [(m, answer) for m, answer in zip(there, answers, strict=True) if answer is not None]
 
     async def _ask(self, m: int, message: Survey | Compare, kind: type[_Answer], index: int) -> _Answer | None:
-        floor, turn = self._floors[m], Turn(index, self._attempt + 1)
+        part = 1 if isinstance(message, Survey) else 2
+        floor, turn = self._floors[m], Turn(index, self._attempt + part)
         floor.turn, floor.replies = turn, asyncio.Queue(_MOST_REPLIES)
         try:
             async with asyncio.timeout(message.deadline_s):

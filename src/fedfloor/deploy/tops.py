@@ -144,12 +144,14 @@ class _Process:
         self._connection, other_end = Pipe()
         memory = new_shelf()
         self._shelf = None if memory is None else Shelf(memory)
-        with other_end:
-            descriptors = [other_end.fileno(), *([] if memory is None else [memory])]
-            arguments = ["-m", "fedfloor.deploy.top_process", *map(str, descriptors)]
-            self._process = start_process(arguments, descriptors)
-        if memory is not None:
-            os.close(memory)
+        try:
+            with other_end:
+                descriptors = [other_end.fileno(), *([] if memory is None else [memory])]
+                arguments = ["-m", "fedfloor.deploy.top_process", *map(str, descriptors)]
+                self._process = start_process(arguments, descriptors)
+        finally:
+            if memory is not None:
+                os.close(memory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="top-process")
         self.ready: Future[Any] = self._thread.submit(self._receive)
 

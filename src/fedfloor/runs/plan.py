@@ -50,8 +50,6 @@ from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 from fedfloor.scheduling.traits import first_delay, solution_of, tradeoff_of
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
-_INTERPRETED = 200  #: most floor-channel pairs of a round that is decided before the compiler would be loaded
-
 
 class DevicePlan(TypedDict):
     """One device of a floor that is served."""
@@ -162,8 +160,7 @@ def _planned(
     state: RoundState, tradeoff_v: float, own: PolicySpec, policy: str | None, solver: str | None
 ) -> PlannedRound:
     """The round with the policy that is asked for, or its own, completed by what the round says."""
-    if state.weather.uplink_gain.size <= _INTERPRETED:
-        defer()
+    defer()  # it may be the only round that this process decides
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
         raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")

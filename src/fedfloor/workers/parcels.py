@@ -44,8 +44,15 @@ def new_shelf() -> int | None:
     """Descriptor of memory for a shelf; None where the system has none that two processes can share like this."""
     if not hasattr(os, "memfd_create"):
         return None
-    descriptor = os.memfd_create("fedfloor-shelf")
-    os.ftruncate(descriptor, _SHELF)
+    try:
+        descriptor = os.memfd_create("fedfloor-shelf")
+    except OSError:  # as in some sandboxes
+        return None
+    try:
+        os.ftruncate(descriptor, _SHELF)
+    except OSError:
+        os.close(descriptor)
+        return None
     return descriptor
 
 

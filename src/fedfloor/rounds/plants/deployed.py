@@ -27,7 +27,8 @@ from pydantic import JsonValue
 
 from fedfloor.arrays import Bools, Floats, Ints, Vector
 from fedfloor.costs.compute import floor_sum, split_at
-from fedfloor.costs.plant import arrays_of
+from fedfloor.costs.plant import PlantArrays, arrays_of
+from fedfloor.costs.radio import path_gain, transmit_time
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
@@ -300,14 +301,35 @@ class DeployedPlant:
     def _survey_deadline(self, limit: int) -> float:
         """How long floors may take for each of the two parts of an estimate [s].
 
-        A device computes gradients of its samples at two points, with the whole network; the margin is for transfers.
+        A device computes gradients of its samples at two points, with the whole network. Weights and a gradient of
+        their size travel over both links.
         """
         plant, training, deploy = arrays_of(self.scenario), self.scenario.training, self.scenario.deploy
         every, devices = np.arange(len(self.scenario.devices)), plant.devices
         whole = split_at(plant, every, np.full(every.size, plant.workload.layers)).bottom_flop  # of a round
         steps = training.local_iterations * self.engine.work.job.batch
         seconds = 2 * limit * whole / steps / (devices.flops_per_cycle * devices.frequency)
-        return float(deploy.deadline_factor * seconds.max() + deploy.deadline_margin_s)
+        total = seconds.max() + self._transfer_time(plant, 32.0 * self.weights.size)
+        return float(deploy.deadline_factor * total + deploy.deadline_margin_s)
+
+    def _transfer_time(self, plant: PlantArrays, bits: float) -> float:
+        """How long a message of this size takes to the farthest device and another one back [s], in mean weather."""
+        radio, band, links = self.scenario.radio, plant.band, plant.devices.links
+        gain = path_gain(
+            np.array([floor.gateway.distance for floor in self.scenario.floors]),
+            reference_gain=radio.reference_gain,
+            reference_distance=radio.reference_distance,
+            exponent=radio.path_loss_exponent,
+        )
+        quiet, noise = np.zeros_like(gain), band.noise_density
+        down = transmit_time(
+            bits, band.base_station_power, gain, quiet, bandwidth=band.downlink_bandwidth, noise_density=noise
+        )
+        up = transmit_time(
+            bits, plant.gateways.max_power, gain, quiet, bandwidth=band.uplink_bandwidth, noise_density=noise
+        )
+        on_floor = 0.0 if links is None else float(np.max(bits / links.rate_up + bits / links.rate_down))
+        return float(np.max(down + up)) + on_floor
 
     def _order(self, m: int, decision: Decision, predicted: Outcome) -> FloorOrder:
         assert self._state is not None

@@ -1,7 +1,8 @@
 """Compilation of numeric loops: as they are imported, or later, after one round that the interpreter decides.
 
 Loading the compiler takes longer than deciding a small round without it. A program that decides one round calls `defer`
-before it imports the solver; `catch_up` compiles what was deferred. Both ways give the same results to the last bit.
+before anything else imports the solver; `decided` compiles what was deferred from the second round on, `catch_up` at
+once. Both ways give the same results to the last bit.
 """
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "compiled",
     "compiled_only",
     "compiled_parallel",
+    "decided",
     "defer",
     "is_compiled",
     "is_deferred",
@@ -17,14 +19,23 @@ __all__ = [
 ]
 
 import functools
+import importlib
+import logging
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from fedfloor.scheduling.solver.cache import FOLDER
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
+_LOG = logging.getLogger(__name__)
+_LOCK = threading.RLock()  #: of the next two
+_has_decided = False  #: the interpreter, once
 #: what the interpreter runs -> function to compile and whether its `prange` loops use all cores; None: compile at once
 _deferred: dict[Callable[..., Any], tuple[Callable[..., Any], bool]] | None = None
 prange = range  #: for the interpreter; compiled functions get that of Numba
@@ -35,12 +46,34 @@ class CompilerNeededError(Exception):
 
 
 def defer() -> None:
-    """Let the interpreter decide one round, if no function of the solver was imported before; then `catch_up`."""
+    """Let the interpreter decide one round, if nothing has imported the solver before."""
     global _deferred  # noqa: PLW0603  # like the compiler itself, it is one per process
-    if is_deferred():
-        catch_up()
-    elif f"{__package__}.solve" not in sys.modules:
-        _deferred = {}
+    with _LOCK:
+        name = f"{__package__}.solve"
+        if name not in sys.modules:
+            _deferred = {}
+            importlib.import_module(name)
+
+
+def decided(decide: Callable[[], Result], *, is_small: bool, first_delay: Callable[[], str]) -> Result:
+    """The result of deciding a round; the interpreter gets the first one, if it is small and `defer` was called.
+
+    What `first_delay` says of the compiler is logged if it is needed after all.
+    """
+    global _has_decided  # noqa: PLW0603
+    with _LOCK:
+        if is_deferred():
+            if is_small and not _has_decided:
+                _has_decided = True
+                try:
+                    with np.errstate(all="ignore"):  # as compiled code does
+                        return decide()
+                except (CompilerNeededError, ArithmeticError, ValueError):
+                    pass  # compiled code gives inf where Python raises
+            catch_up()
+            if delay := first_delay():
+                _LOG.warning("%s", delay)
+    return decide()
 
 
 def is_deferred() -> bool:
@@ -51,15 +84,16 @@ def is_deferred() -> bool:
 def catch_up() -> None:
     """Compile what was deferred, wherever the solver has imported it."""
     global _deferred  # noqa: PLW0603
-    if _deferred is None:
-        return
-    functions = {stand_in: _cached(function, parallel=many) for stand_in, (function, many) in _deferred.items()}
-    for name, module in list(sys.modules.items()):
-        if name.startswith(f"{__package__}."):
-            for key, value in list(vars(module).items()):
-                if callable(value) and value.__hash__ is not None and value in functions:
-                    setattr(module, key, functions[value])
-    _deferred = None
+    with _LOCK:
+        if _deferred is None:
+            return
+        functions = {stand_in: _cached(function, parallel=many) for stand_in, (function, many) in _deferred.items()}
+        for name, module in list(sys.modules.items()):
+            if name.startswith(f"{__package__}."):
+                for key, value in list(vars(module).items()):
+                    if callable(value) and value.__hash__ is not None and value in functions:
+                        setattr(module, key, functions[value])
+        _deferred = None
 
 
 def is_compiled(function: Any) -> bool:

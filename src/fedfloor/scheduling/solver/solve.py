@@ -2,13 +2,13 @@
 
 __all__ = ["fastest_delay", "first_delay", "solve"]
 
-import logging
+from functools import partial
 
 import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.scheduling.solver.assignment import Assignment, assign
-from fedfloor.scheduling.solver.compiling import CompilerNeededError, catch_up, is_compiled, is_deferred
+from fedfloor.scheduling.solver.compiling import decided, is_compiled, is_deferred
 from fedfloor.scheduling.solver.exact import exact_plan, least_delays
 from fedfloor.scheduling.solver.packing import Packed, pack
 from fedfloor.scheduling.solver.paper import alternate, descended_delays, descended_plan
@@ -16,20 +16,21 @@ from fedfloor.scheduling.solver.reasons import reasons
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
 
-_LOG = logging.getLogger(__name__)
+_SMALL = 200  #: floor-channel pairs
 
 
 def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
     """Decide a round: `exact` finds the global optimum, `paper` runs Algorithm 1."""
-    if is_deferred():
-        try:
-            with np.errstate(all="ignore"):  # as compiled code does
-                return _solved(state, tradeoff, solver)
-        except (CompilerNeededError, ArithmeticError, ValueError):  # compiled code gives inf where Python raises
-            catch_up()
-            if delay := first_delay(solver):
-                _LOG.warning("%s", delay)
-    return _solved(state, tradeoff, solver)
+    return decided(
+        partial(_solved, state, tradeoff, solver),
+        is_small=_is_small(state),
+        first_delay=partial(first_delay, solver),
+    )
+
+
+def _is_small(state: RoundState) -> bool:
+    """Whether the interpreter decides the round before the compiler would be loaded."""
+    return state.weather.uplink_gain.size <= _SMALL
 
 
 def first_delay(solver: str) -> str:
@@ -56,7 +57,9 @@ def _solved(state: RoundState, tradeoff: float, solver: str) -> Solution:
 
 def fastest_delay(state: RoundState) -> float:
     """Least delay [s] of any floor on any channel, so of any round that serves a floor; 0 if none can be served."""
-    delays = least_delays(*pack(state)).best
+    delays = decided(
+        lambda: least_delays(*pack(state)).best, is_small=_is_small(state), first_delay=lambda: first_delay("exact")
+    )
     return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 
