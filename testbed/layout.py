@@ -5,7 +5,7 @@ __all__ = ["DeviceHop", "Layout", "layout_of"]
 from dataclasses import dataclass
 
 from fedfloor.costs.plant import arrays_of
-from fedfloor.deploy.options import permissions
+from fedfloor.deploy.tasks import permissions
 from fedfloor.errors import DeploymentError
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.scenario.resolved import Scenario

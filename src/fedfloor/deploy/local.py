@@ -16,8 +16,9 @@ from typing import Self
 from fedfloor.deploy.authority import BASE_STATION, make_authority, parties_of
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.commands import run_server
-from fedfloor.deploy.options import LocalOptions, ServerOptions, permissions
+from fedfloor.deploy.options import LocalOptions, ServerOptions
 from fedfloor.deploy.serving import DeployedRun
+from fedfloor.deploy.tasks import permissions
 from fedfloor.rounds.events import Tell
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import resolved_toml

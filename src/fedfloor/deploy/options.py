@@ -1,13 +1,12 @@
 """Options of the programs of a real plant: one list for the command line and Python."""
 
-__all__ = ["DeviceOptions", "GatewayOptions", "LocalOptions", "ServerOptions", "permissions"]
+__all__ = ["DeviceOptions", "GatewayOptions", "LocalOptions", "ServerOptions"]
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from fedfloor.runs.options import DATA_DIR, Option, check_options
-from fedfloor.scenario.file import Deploy
 
 _CERTS = "Folder of this machine's certificate, as `fedfloor certs` wrote it. Without it, only loopback addresses work."
 _ENERGY = Option(
@@ -135,9 +134,3 @@ class LocalOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-
-
-def permissions(deploy: Deploy) -> list[str]:
-    """Options with which a device allows all that the scenario allows, for trials."""
-    keys = ("allow_samples", "allow_gradients", "allow_class_counts")
-    return [f"--{key.replace('_', '-')}" for key in keys if getattr(deploy, key)]

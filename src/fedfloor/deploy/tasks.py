@@ -1,6 +1,6 @@
 """What a gateway and its devices must know to take part in a run, as the base station tells them when they join."""
 
-__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "task_text"]
+__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "permissions", "task_text"]
 
 import json
 from typing import Annotated, Literal, TypeVar
@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
 from fedfloor.costs.compute import split_of_device
 from fedfloor.costs.plant import arrays_of
 from fedfloor.errors import DeploymentError
-from fedfloor.scenario.file import Label, Name
+from fedfloor.scenario.file import Deploy, Label, Name
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.model import Model
 from fedfloor.scenario.resolved import Scenario
@@ -131,3 +131,9 @@ def parse_task(text: str, kind: type[Kind], sender: str) -> Kind:
         raise DeploymentError(one_line(error, f"the task of {sender}")) from None
     except (ValueError, RecursionError) as error:
         raise DeploymentError(f"the task of {sender}: is not valid JSON: {error!s:.200}") from None
+
+
+def permissions(deploy: Deploy) -> list[str]:
+    """Options with which a device allows all that the scenario allows, for trials."""
+    keys = ("allow_samples", "allow_gradients", "allow_class_counts")
+    return [f"--{key.replace('_', '-')}" for key in keys if getattr(deploy, key)]
