@@ -104,6 +104,7 @@ def test_times_of_real_machines_are_called_measured() -> None:
     simulated, measured = made_up("random"), real(made_up("round_robin"))
     assert "simulated time" in headline(gathered(simulated)).columns
     assert "measured time" in headline(gathered(measured)).columns
+    assert cells(headline(gathered(measured)))["final accuracy"] == "not tested yet"  # they always train
     both = gathered(simulated, measured)
     assert "time" in headline(both).columns
     table = against(both)

@@ -56,7 +56,7 @@ def headline(collection: Collection) -> Table:
 
 
 def _untested(runs: Sequence[ReadRun]) -> str:
-    return "not tested yet" if any(run.holding is not None for run in runs) else "no training"
+    return "not tested yet" if any(run.holding is not None or run.is_real for run in runs) else "no training"
 
 
 def _headline_row(series: Series) -> tuple[str, ...]:
