@@ -46,6 +46,7 @@ ORDER = {
     "reports/live": "recent keeping following watched access serving",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
+    "api": "plans runs comparisons scenarios certificates machines",
     "cli": "options signals show commands",
     "cli/show": "terminal scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
     "comparisons",

@@ -8,6 +8,8 @@ __all__ = [
     "Check",
     "checked",
     "flag_problem",
+    "given_path",
+    "path_or_none",
     "path_problem",
     "refuse_other",
     "text_problem",
@@ -142,6 +144,19 @@ def path_problem(value: object) -> str:
             reason = error.strerror if isinstance(error, OSError) else error
             return f"must be a path that can exist, got {shown(str(value))}: {reason!s:.100}"
     return ""
+
+
+def given_path(name: str, path: str | Path) -> Path:
+    """The path that an argument names, which may be something else than a path in other calls."""
+    problem = path_problem(path)
+    if problem:
+        raise RunLogError(f"{name}: {problem}")
+    return Path(path)
+
+
+def path_or_none(path: str | Path | None) -> Path | None:
+    """The path of an argument that may be left out."""
+    return None if path is None else Path(path)
 
 
 _TARGET = Check(path_problem, RunLogError)

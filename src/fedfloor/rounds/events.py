@@ -4,9 +4,10 @@ __all__ = ["Event", "Tell", "silent"]
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from fedfloor.rounds.record import RoundRecord
+if TYPE_CHECKING:
+    from fedfloor.rounds.record import RoundRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Event:
     training: tuple[str, ...] = ()  #: floors that have begun to train
     waiting: tuple[str, ...] = ()  #: floors that have yet to join
     lost: tuple[str, ...] = ()  #: floors that were lost in the round, each with the reason
-    record: RoundRecord | None = None  #: a round that has ended
+    record: "RoundRecord | None" = None  #: a round that has ended
 
 
 Tell: TypeAlias = Callable[[Event], None]

@@ -1,0 +1,79 @@
+"""One round: decide it, from a snapshot or from the log of a run."""
+
+__all__ = ["decide_round", "plan", "plan_round"]
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedfloor.arguments import checked, given_path, refuse_other
+from fedfloor.errors import RunLogError, SnapshotError, shown
+
+if TYPE_CHECKING:
+    from fedfloor.runs.plan import PlanAnswer, PlannedRound
+
+
+@checked
+def plan(
+    snapshot: "str | Path | Mapping[str, object]",
+    policy: str | None = None,
+    *,
+    solver: str | None = None,
+    round: int | None = None,  # noqa: A002
+    own: bool = False,
+) -> "PlanAnswer":
+    """Decide one round: of a snapshot (a file or its data), or of a run folder with `round`.
+
+    Returns the answer that `fedfloor plan --format json` prints. If a run's policy is your own, its folder names the
+    code, `package.module:Class`; say with `own=True` that you trust that code, or name a policy.
+
+    Examples
+    --------
+    >>> import fedfloor, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> run = fedfloor.simulate("quick", policy="ddsra:v=10", rounds=3, out=folder + "/run")
+    >>> fedfloor.plan(folder + "/run", round=2)["optimality_gap"]
+    0.0
+    """
+    return decide_round(plan_round(snapshot, policy, solver=solver, index=round, own=own))
+
+
+@checked
+def plan_round(
+    source: "str | Path | Mapping[str, object]",
+    policy: str | None = None,
+    *,
+    solver: str | None = None,
+    index: int | None = None,
+    own: bool = False,
+) -> "PlannedRound":
+    """The round of a snapshot, or the logged round of a run folder, with the policy that is to decide it."""
+    from fedfloor.runs.plan import logged_round, snapshot_round
+    from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
+
+    if isinstance(source, Mapping):
+        return snapshot_round(parse_snapshot(source, "snapshot"), policy, solver)
+    if not isinstance(source, str | Path):
+        raise SnapshotError(f"snapshot: must be a path or its data, got {shown(source)}")
+    path = given_path("snapshot", source)
+    if not path.exists():
+        kind = SnapshotError if index is None else RunLogError
+        raise kind(f"{path}: does not exist. Name a snapshot file or a run folder")
+    if path.is_dir():
+        if index is None:
+            raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")
+        return logged_round(path, index, policy, solver, own=own)
+    if index is not None:
+        raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
+    return snapshot_round(read_snapshot(path), policy, solver)
+
+
+@checked
+def decide_round(planned: "PlannedRound", *, export: str | Path | None = None) -> "PlanAnswer":
+    """Decide a round, and write it as a snapshot if asked."""
+    from fedfloor.runs.plan import PlannedRound, answer, export_snapshot
+
+    refuse_other("planned", planned, PlannedRound, "`plan_round` returns one")
+    if export is not None:
+        export_snapshot(planned, Path(export))  # first, because a decision can take long and the file may be refused
+    return answer(planned)

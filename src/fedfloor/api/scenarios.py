@@ -1,0 +1,206 @@
+"""Scenarios, networks and data."""
+
+__all__ = [
+    "ScenarioCheck",
+    "check",
+    "compare_profiles",
+    "fetch_data",
+    "holding",
+    "listing",
+    "measure",
+    "profile",
+    "scenario_schema",
+    "starter_scenario",
+    "verify_data",
+]
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedfloor.arguments import checked, path_or_none
+from fedfloor.errors import ProfileError, RunLogError
+from fedfloor.runs.planned import ScenarioSource, load
+
+if TYPE_CHECKING:
+    from fedfloor.costs.hardware import HardwareProfile
+    from fedfloor.costs.headline import Headline
+    from fedfloor.runs.profile import Profile
+    from fedfloor.runs.shares import LayerShares
+    from fedfloor.scenario import Scenario
+    from fedfloor.training.data.fetching import Fetched, Progress, Verified
+    from fedfloor.training.data.holding import HoldingTable, ShortageTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScenarioCheck:
+    """What a valid scenario resolves to."""
+
+    scenario: "Scenario"
+    headline: "Headline"  #: costs at a glance, and floors that can never take part
+    shortage: "ShortageTable"
+
+
+@checked
+def check(
+    scenario: ScenarioSource,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    data_dir: str | Path | None = None,
+    own: bool = False,
+) -> ScenarioCheck:
+    """Validate a scenario, its traces, its policy and its data, and show what it resolves to."""
+    from fedfloor.costs.headline import headline
+    from fedfloor.runs.trust import refuse_code
+    from fedfloor.scheduling.registry import PolicySpec, make_policy
+    from fedfloor.training.data.holding import shortage_of
+    from fedfloor.weather.draws import climate_of
+
+    resolved = load(scenario, overrides, seed=seed, own=own)
+    refuse_code(resolved, "policy", file=scenario, own=own, overrides=overrides)
+    climate_of(resolved)  # reads the traces
+    make_policy(PolicySpec.of(resolved.policy))
+    return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, path_or_none(data_dir)))
+
+
+def listing() -> dict[str, Mapping[str, str]]:
+    """Presets, policies, models, data sets and cost models."""
+    from fedfloor.scenario import preset_names, preset_summary
+    from fedfloor.scenario.catalogue import COST_MODELS, DATASETS, NETWORKS
+    from fedfloor.scheduling.registry import policy_summaries
+
+    return {
+        "presets": {name: preset_summary(name) for name in preset_names()},
+        "policies": policy_summaries(),
+        "models": {name: facts.summary for name, facts in NETWORKS.items()},
+        "data sets": {name: facts.summary for name, facts in DATASETS.items()},
+        "cost models": dict(COST_MODELS),
+    }
+
+
+def starter_scenario() -> str:
+    """The commented scenario that `fedfloor init` writes."""
+    from fedfloor.scenario import starter
+
+    return starter()
+
+
+def scenario_schema() -> object:
+    """The JSON schema of a scenario file."""
+    from fedfloor.scenario.schema import scenario_schema as schema
+
+    return schema()
+
+
+@checked
+def profile(
+    model: str, shape: str | None = None, *, batch: int = 50, costs: str = "exact", overrides: Sequence[str] = ()
+) -> "Profile":
+    """FLOPs and bytes of every layer of a network, and the totals for every cut. Needs the extra 'train'."""
+    from fedfloor.runs import profile as profiling
+
+    return profiling.profile(model, shape, batch=batch, costs=costs, overrides=overrides)
+
+
+@checked
+def measure(
+    model: str | None = None,
+    shape: str | None = None,
+    *,
+    batches: Sequence[int] = (),
+    scenario: ScenarioSource | None = None,
+    overrides: Sequence[str] = (),
+    own: bool = False,
+    frequency: float | None = None,
+    power: str | None = None,
+    out: str | Path | None = None,
+    on_plan: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[], None] = lambda: None,
+) -> "HardwareProfile":
+    """Time every layer of a network on this machine, or of the network of a scenario. Needs the extra 'train'.
+
+    Without `batches`, 10 and 50 are measured, or some of the batches that the scenario's devices use. `frequency` [Hz]
+    is needed where the machine does not say it. `power` is a number of watts, a file with one reading per line, or
+    `rapl`. With `out` the hardware profile is written there.
+    """
+    from fedfloor.runs import measure as measuring
+
+    if (model is None) == (scenario is None):
+        raise ProfileError("profile: must be given either a model or --scenario. Give one of them")
+    path = path_or_none(out)
+    if path is not None:
+        measuring.refuse_profile_file(path)
+    if scenario is not None:
+        target = measuring.scenario_target(scenario, batches, overrides, own=own)
+    else:
+        target = measuring.model_target(str(model), shape, batches or (10, 50), overrides)
+    profile = measuring.measured_profile(target, frequency=frequency, power=power, on_plan=on_plan, on_step=on_step)
+    if path is not None:
+        measuring.write_profile(path, profile)
+    return profile
+
+
+@checked
+def compare_profiles(
+    model: str,
+    profiles: Sequence[str | Path],
+    shape: str | None = None,
+    *,
+    batch: int = 50,
+    overrides: Sequence[str] = (),
+    out: str | Path | None = None,
+) -> "LayerShares":
+    """Shares of a network's layers by both cost models and by hardware profiles; with `out` a figure as PNG."""
+    from fedfloor.runs.shares import layer_shares
+
+    path = path_or_none(out)
+    if path is not None:
+        from fedfloor.runs.target import refuse_target
+
+        if path.suffix != ".png":
+            raise RunLogError(f"{path}: must end in .png, which is its format. Name it {path.stem or 'shares'}.png")
+        refuse_target(path, None, example="shares.png")
+    shares = layer_shares(model, shape, [Path(entry) for entry in profiles], batch=batch, overrides=overrides)
+    if path is not None:
+        from fedfloor.reports.shares import write_shares
+
+        write_shares(shares, path)
+    return shares
+
+
+@checked
+def holding(
+    scenario: ScenarioSource,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    data_dir: str | Path | None = None,
+    own: bool = False,
+) -> "HoldingTable":
+    """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
+    from fedfloor.runs.trust import refuse_code
+    from fedfloor.training.data.holding import gather
+
+    resolved = load(scenario, overrides, seed=seed, own=own)
+    refuse_code(resolved, "data", file=scenario, own=own, overrides=overrides)
+    return gather(resolved, path_or_none(data_dir)).table()
+
+
+@checked
+def fetch_data(
+    name: str, data_dir: str | Path | None = None, *, on_progress: "Progress | None" = None
+) -> "tuple[Fetched, ...]":
+    """Download the official files of a data set; an interrupted download continues."""
+    from fedfloor.training.data.fetching import fetch
+
+    return fetch(name, path_or_none(data_dir), on_progress=on_progress)
+
+
+@checked
+def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
+    """Read a data set as training would, and compare its files with the official ones."""
+    from fedfloor.training.data.fetching import verify
+
+    return verify(name, path_or_none(data_dir))
