@@ -7,14 +7,14 @@ from typing import Any
 import click
 import typer
 
-from fedfloor.cli import app
+from fedfloor.cli import program
 
 _ENDS = ("&", "&&", "||", "|", ";", ">")
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """Parameters of a command, which is not run; a mistake in it is a click.UsageError."""
-    command: click.Command = typer.main.get_command(app)
+    command: click.Command = typer.main.get_command(program())
     context = command.make_context("fedfloor", list(words))
     while isinstance(command, click.Group):
         name, chosen, rest = command.resolve_command(context, [*context._protected_args, *context.args])

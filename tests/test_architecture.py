@@ -36,7 +36,7 @@ ORDER = {
     "rounds/plants": "contract simulated global_model estimates learning deployed",
     "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust copies folder target profile shares planned deployable machine measure replay bounds "
-    "driving simulate train export evaluate plan tradeoff mirror compare",
+    "driving simulate train export evaluate plan logged tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "
     "session link together top_process tops options tasks machines crossing scaling guarding feedback surveying device "
     "member gateway radio station holdings serving running kept commands local",
@@ -48,7 +48,7 @@ ORDER = {
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs comparisons scenarios certificates machines",
     "cli": "options signals show commands",
-    "cli/show": "terminal scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
+    "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
     "comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list

@@ -1,8 +1,9 @@
-"""Files that are either whole or as they were, and folders that one process at a time writes."""
+"""Files that are either whole or as they were, folders that one process at a time writes, and what JSON can hold."""
 
 __all__ = [
     "ELSEWHERE",
     "failed_write",
+    "finite",
     "make_private",
     "only_writer",
     "put_in_place",
@@ -13,10 +14,11 @@ __all__ = [
 ]
 
 import errno
+import math
 import os
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -146,3 +148,12 @@ def _locked(folder: Path) -> int | None:
         os.close(handle)
         raise BlockingIOError
     return handle
+
+
+def finite(value: object) -> object:
+    """The same with None for numbers that JSON does not know."""
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,7 +12,7 @@ import fedfloor
 from fedfloor.errors import RunLogError, ScenarioError
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, carried_over, simulated_rates
-from fedfloor.runs.plan import logged_round
+from fedfloor.runs.logged import logged_round
 from fedfloor.runs.planned import resolve
 from fedfloor.scenario import resolved_toml
 from fedfloor.scheduling.policies.ddsra import Ddsra

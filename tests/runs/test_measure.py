@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import fedfloor
 from fedfloor import api
-from fedfloor.cli import app
+from fedfloor.cli import program
 from fedfloor.costs.hardware import HardwareProfile, profile_text, read_profile
 from fedfloor.costs.layers import layer_costs
 from fedfloor.errors import FedfloorError, ModelError, ProfileError, RunLogError
@@ -129,7 +129,7 @@ def test_a_profile_without_any_time_has_no_shares(tmp_path: Path) -> None:
     ],
 )
 def test_options_without_an_effect_and_wrong_ones_are_refused(options: list[str], problem: str) -> None:
-    done = CliRunner().invoke(app, ["profile", *options])
+    done = CliRunner().invoke(program(), ["profile", *options])
     assert done.exit_code != 0
     assert problem in str(done.exception)
 

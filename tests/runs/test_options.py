@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 import fedfloor
-from fedfloor.cli import app
+from fedfloor.cli import program
 from fedfloor.cli.options import with_options
 from fedfloor.errors import FedfloorError, ScenarioError
 from fedfloor.runs.options import (
@@ -65,7 +65,7 @@ def test_keywords_for_type_checkers_are_the_options() -> None:
 
 @pytest.mark.parametrize(("command", "kind"), KINDS)
 def test_a_command_without_options_has_their_defaults(command: str, kind: type[Any]) -> None:
-    parameters = {entry.name: entry.default for entry in typer.main.get_command(app).commands[command].params}  # type: ignore[attr-defined]
+    parameters = {entry.name: entry.default for entry in typer.main.get_command(program()).commands[command].params}  # type: ignore[attr-defined]
     for entry in dataclasses.fields(kind):
         assert (parameters[entry.name] or None) == (getattr(kind(), entry.name) or None), entry.name
 

@@ -16,7 +16,8 @@ import fedfloor
 from fedfloor.costs.compute import split_of
 from fedfloor.errors import FailedRunError, PolicyError, RunLogError, SnapshotError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.runs.plan import PlannedRound, export_snapshot, logged_round, snapshot_round
+from fedfloor.runs.logged import logged_round
+from fedfloor.runs.plan import PlannedRound, export_snapshot, snapshot_round
 from fedfloor.runs.tradeoff import STEPS, measure_tradeoff
 from fedfloor.scheduling.conversion import snapshot_of, state_of
 from fedfloor.scheduling.registry import PolicySpec, make_policy

@@ -318,10 +318,12 @@ def test_the_commands_fetch_and_verify(server: Server, tmp_path: Path, monkeypat
     monkeypatch.setitem(fetch.__kwdefaults__, "remotes", remotes)
     folder = str(tmp_path / "here")
     for word in ("fetched", "there already:"):
-        done = CliRunner().invoke(cli.app, ["data", "fetch", "fashion-mnist", "--data-dir", folder, "--quiet"])
+        done = CliRunner().invoke(cli.program(), ["data", "fetch", "fashion-mnist", "--data-dir", folder, "--quiet"])
         assert done.exit_code == 0, done.output
         assert done.output.count(word) == 4
-    done = CliRunner().invoke(cli.app, ["data", "verify", "fashion-mnist", "--data-dir", folder, "--format", "json"])
+    done = CliRunner().invoke(
+        cli.program(), ["data", "verify", "fashion-mnist", "--data-dir", folder, "--format", "json"]
+    )
     assert '"training": 30' in done.output
-    done = CliRunner().invoke(cli.app, ["data", "verify", "fashion-mnist", "--data-dir", str(tmp_path)])
+    done = CliRunner().invoke(cli.program(), ["data", "verify", "fashion-mnist", "--data-dir", str(tmp_path)])
     assert done.exit_code == 0, done.output

@@ -48,7 +48,7 @@ def plan_round(
     own: bool = False,
 ) -> "PlannedRound":
     """The round of a snapshot, or the logged round of a run folder, with the policy that is to decide it."""
-    from fedfloor.runs.plan import logged_round, snapshot_round
+    from fedfloor.runs.plan import snapshot_round
     from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
 
     if isinstance(source, Mapping):
@@ -62,6 +62,8 @@ def plan_round(
     if path.is_dir():
         if index is None:
             raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")
+        from fedfloor.runs.logged import logged_round
+
         return logged_round(path, index, policy, solver, own=own)
     if index is not None:
         raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")

@@ -1,9 +1,10 @@
 """Arguments -> one call per command; everything heavy is imported when a command needs it."""
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "main", "program"]
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 
@@ -11,12 +12,19 @@ from fedfloor.characters import printable
 from fedfloor.cli.options import app
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
-# Each adds its command to the program, in the order of its help.
-# isort: off
-from fedfloor.cli.commands import list, init, schema, check, profile, simulate, plan, tradeoff  # noqa: A004, F401
-from fedfloor.cli.commands import run, evaluate, compare, watch, report, data, certs  # noqa: F401
-from fedfloor.cli.commands import server, gateway, device, local_plant  # noqa: F401
-# isort: on
+#: the commands in the order of the help; each is the module of its name in `commands`, and adds itself to the program
+COMMANDS = (
+    *("list", "init", "schema", "check", "profile", "simulate", "plan", "tradeoff"),
+    *("run", "evaluate", "compare", "watch", "report", "data", "certs"),
+    *("server", "gateway", "device", "local-plant"),
+)
+
+
+def program(name: str = "") -> typer.Typer:
+    """The program with all its commands; with only the named one, which loads faster, if there is such a command."""
+    for command in (name,) if name in COMMANDS else COMMANDS:
+        import_module(f"{__name__}.commands.{command.replace('-', '_')}")
+    return app
 
 
 def main() -> None:
@@ -31,7 +39,7 @@ def main() -> None:
 def _run() -> None:
     import click
 
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(program(*sys.argv[1:2]))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another

@@ -26,7 +26,6 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints, read_only
 from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
-from fedfloor.costs.measured import fitting_profiles, half_bytes, half_cycles
 from fedfloor.costs.precision import PICTURE_BITS, download_bits, scale_bits, upload_bits
 from fedfloor.scenario.file import Precision
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
@@ -287,6 +286,8 @@ def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
     of_gateways = _rows_of([floor.gateway.profile for floor in scenario.floors for _ in floor.devices])
     if not of_devices and not of_gateways:
         return None
+    from fedfloor.costs.measured import fitting_profiles, half_bytes, half_cycles  # noqa: PLC0415  # seldom needed
+
     profiles = fitting_profiles(scenario)
     costs = counted_costs(plant)
     for path, rows in of_devices.items():

@@ -1,6 +1,6 @@
 """The one loop: observe, schedule, execute, settle, record. It cannot tell which plant it drives."""
 
-__all__ = ["FinishedRound", "Listener", "decide", "next_queue", "run_rounds"]
+__all__ = ["FinishedRound", "Listener", "next_queue", "run_rounds"]
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +11,10 @@ import numpy as np
 
 from fedfloor.arrays import Bools, Floats
 from fedfloor.costs.compute import round_delay
-from fedfloor.errors import FedfloorError, PolicyError
-from fedfloor.references import where_raised
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.contract import Plant
 from fedfloor.rounds.record import RoundRecord, TimingRecord, record_of
-from fedfloor.scheduling.checking import check_decision
+from fedfloor.scheduling.checking import decide
 from fedfloor.scheduling.solver.compiling import catch_up
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 
@@ -79,16 +77,3 @@ def run_rounds(
         yield ended
         if ended.last:
             return
-
-
-def decide(scheduler: Scheduler, state: RoundState) -> Decision:
-    """The policy's decision, checked; an error in a user's policy names the line that raised it."""
-    try:
-        decision = scheduler.schedule(state)
-    except (FedfloorError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # the policy is the user's and may do anything
-        name = type(scheduler).__name__
-        raise PolicyError(f"policy {name}: schedule failed in round {state.index}: {where_raised(error)}") from error
-    check_decision(state, decision)
-    return decision

@@ -11,7 +11,6 @@ __all__ = [
     "check_records",
     "claimed",
     "fingerprint_of",
-    "finite",
     "flat",
     "holds_training",
     "own_files",
@@ -30,7 +29,6 @@ __all__ = [
 import contextlib
 import hashlib
 import json
-import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +39,7 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from fedfloor.errors import FailedRunError, RunLogError, shown
-from fedfloor.files import ELSEWHERE, failed_write, make_private, only_writer, refused_write, write_whole
+from fedfloor.files import ELSEWHERE, failed_write, finite, make_private, only_writer, refused_write, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
 from fedfloor.rounds.listeners.mlflow import RUN_ID
@@ -184,15 +182,6 @@ def write_json(path: Path, value: object) -> None:
         write_whole(path, (json.dumps(finite(value), indent=1) + "\n").encode())
     except OSError as error:
         raise failed_write(path, error, again="resume the run") from None
-
-
-def finite(value: object) -> object:
-    """The same with None for numbers that JSON does not know."""
-    if isinstance(value, Mapping):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def refuse_filled(path: Path) -> None:

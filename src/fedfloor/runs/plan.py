@@ -1,4 +1,4 @@
-"""`fedfloor plan`: one round decided, from a snapshot or a logged round to the answer."""
+"""`fedfloor plan`: one round decided, from its state to the answer."""
 
 __all__ = [
     "DevicePlan",
@@ -7,15 +7,14 @@ __all__ = [
     "PlannedRound",
     "answer",
     "export_snapshot",
-    "logged_round",
+    "planned_round",
     "snapshot_round",
 ]
 
 import json
-import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
@@ -24,24 +23,16 @@ import numpy as np
 from fedfloor.costs.compute import round_delay
 from fedfloor.errors import PolicyError, RunLogError
 from fedfloor.files import refused_write, write_whole
-from fedfloor.rounds.listeners.log import ROUNDS
-from fedfloor.rounds.loop import decide
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.simulated import simulated_outcome
-from fedfloor.rounds.record import RoundRecord
-from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
-from fedfloor.runs.replay import replayed
 from fedfloor.runs.target import refuse_target
-from fedfloor.runs.trust import refuse_code
-from fedfloor.scheduling.checking import check_decision
+from fedfloor.scheduling.checking import check_decision, decide
 from fedfloor.scheduling.conversion import snapshot_of, state_of
-from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import (
     PolicySpec,
     make_policy,
     parse_policy,
     solver_of,
-    tradeoff_of_spec,
     with_settings,
 )
 from fedfloor.scheduling.snapshot import Snapshot, is_snapshot
@@ -115,48 +106,10 @@ class PlannedRound:
 def snapshot_round(snapshot: Snapshot, policy: str | None = None, solver: str | None = None) -> PlannedRound:
     """The round of a snapshot, for a policy, or for ddsra with the snapshot's V."""
     own = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),))
-    return _planned(state_of(snapshot), snapshot.tradeoff_v, own, policy, solver)
+    return planned_round(state_of(snapshot), snapshot.tradeoff_v, own, policy, solver)
 
 
-def logged_round(
-    folder: Path, index: int, policy: str | None = None, solver: str | None = None, *, own: bool = False
-) -> PlannedRound:
-    """A logged round of a run folder, for a policy, or for the one that decided it.
-
-    `own` allows the run folder to name the code of that policy.
-    """
-    records = read_records(folder)
-    if not 0 <= index < len(records):
-        last = f"the last one is {len(records) - 1}" if records else "none is logged"
-        raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
-    scenario, logged = scenario_of(folder), records[: index + 1]
-    if policy is None:
-        refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
-    check_records(logged, scenario, folder)
-    state = next(replayed(scenario, logged, first=index))
-    if not _same_energy(records[index], state):
-        problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
-        raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
-    spec = PolicySpec.of(scenario.policy)
-    tradeoff = tradeoff_of_spec(spec)
-    planned = _planned(state, Ddsra().tradeoff if tradeoff is None else tradeoff, spec, policy, solver)
-    return replace(planned, run=folder)
-
-
-def _same_energy(record: RoundRecord, state: RoundState) -> bool:
-    """Whether the energy budgets in the log are those of the state."""
-    pairs = [
-        (gateway.energy_budget_j, energy)
-        for gateway, energy in zip(record.gateways, state.weather.gateway_energy.tolist(), strict=True)
-    ]
-    energies = dict(zip(state.plant.devices.names, state.weather.device_energy.tolist(), strict=True))
-    pairs += [
-        (device.energy_budget_j, energies[device.name]) for gateway in record.gateways for device in gateway.devices
-    ]
-    return all(logged is None or math.isclose(logged, drawn, rel_tol=1e-9) for logged, drawn in pairs)
-
-
-def _planned(
+def planned_round(
     state: RoundState, tradeoff_v: float, own: PolicySpec, policy: str | None, solver: str | None
 ) -> PlannedRound:
     """The round with the policy that is asked for, or its own, completed by what the round says."""

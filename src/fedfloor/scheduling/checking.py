@@ -1,12 +1,13 @@
-"""Check that a decision is valid: the rules that every policy must keep."""
+"""Ask a policy for a decision, and check that it is valid: the rules that every policy must keep."""
 
-__all__ = ["check_decision"]
+__all__ = ["check_decision", "decide"]
 
 import numpy as np
 
 from fedfloor.costs.compute import exceeds, floor_sum
-from fedfloor.errors import PolicyError
-from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
+from fedfloor.errors import FedfloorError, PolicyError
+from fedfloor.references import where_raised
+from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, Scheduler
 
 
 def check_decision(state: RoundState, decision: Decision) -> None:
@@ -86,3 +87,16 @@ def _kind(value: object) -> str:
 
 def _invalid(state: RoundState, problem: str) -> PolicyError:
     return PolicyError(f"round {state.index}: the policy's decision is not valid: {problem}. See docs/policies.md")
+
+
+def decide(scheduler: Scheduler, state: RoundState) -> Decision:
+    """The policy's decision, checked; an error in a user's policy names the line that raised it."""
+    try:
+        decision = scheduler.schedule(state)
+    except (FedfloorError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the policy is the user's and may do anything
+        name = type(scheduler).__name__
+        raise PolicyError(f"policy {name}: schedule failed in round {state.index}: {where_raised(error)}") from error
+    check_decision(state, decision)
+    return decision

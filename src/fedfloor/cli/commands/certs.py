@@ -158,7 +158,7 @@ def certs_show(folder: FolderArgument, form: FormatOption = Format.TABLE) -> Non
     from fedfloor import api
 
     register = api.list_certificates(folder)
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.certificates import print_register, register_as_json
-    from fedfloor.cli.show.terminal import print_json
 
     print_json(register_as_json(register)) if form is Format.JSON else print_register(folder, register)

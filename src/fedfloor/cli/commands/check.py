@@ -28,9 +28,9 @@ def check(
     Example:  fedfloor check paper-cifar10 --set radio.channels=2
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.datasets import print_shortage
     from fedfloor.cli.show.scenarios import check_as_json, print_check
-    from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import checking
 
     with checking(str(scenario)):

@@ -55,9 +55,9 @@ def compare(
     Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.comparisons import comparing
     from fedfloor.cli.show.reports import print_problems, print_report
-    from fedfloor.cli.show.terminal import print_json
 
     with comparing(quiet=quiet) as watch:
         try:

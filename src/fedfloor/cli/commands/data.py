@@ -55,8 +55,8 @@ def data_show(
     Example:  fedfloor data show quick --set data.partition=dirichlet
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.datasets import print_holding
-    from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import reading
 
     with reading("the data"):
@@ -73,8 +73,8 @@ def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: Format
     from dataclasses import asdict
 
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.datasets import print_verified
-    from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import reading
 
     with reading(name):

@@ -25,8 +25,8 @@ def evaluate(
     Example:  fedfloor evaluate runs/demo --export model.safetensors
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.runs import print_evaluation
-    from fedfloor.cli.show.terminal import print_json
 
     evaluation = api.evaluate(folder, export=export, data_dir=data_dir, own=own)
     print_json(evaluation) if form is Format.JSON else print_evaluation(evaluation)

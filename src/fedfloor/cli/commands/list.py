@@ -12,8 +12,8 @@ def list_(form: FormatOption = Format.TABLE) -> None:
     Example:  fedfloor list --format json
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.scenarios import print_listing
-    from fedfloor.cli.show.terminal import print_json
 
     groups = api.listing()
     print_json(groups) if form is Format.JSON else print_listing(groups)

@@ -48,8 +48,8 @@ def local_plant(
     Example:  fedfloor local-plant quick --set training.min_cut=1 --set baseline.cut=1 --set participation.rates=uniform
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.machines import deployed_as_json, logging_to_stderr, plant_view, print_deployed
-    from fedfloor.cli.show.terminal import print_json
 
     (planned,) = api.plan_runs(
         scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,

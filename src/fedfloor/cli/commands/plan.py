@@ -39,10 +39,14 @@ def plan(
     Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
     """
     from fedfloor import api
-    from fedfloor.cli.show.plans import print_plan
-    from fedfloor.cli.show.terminal import print_json, working
+    from fedfloor.cli.show.bare import print_json, working
 
     planned = api.plan_round(source, policy, solver=solver, index=index, own=own)
     with working(planned.first_delay):
         decided = api.decide_round(planned, export=export)
-    print_json(decided) if form is Format.JSON else print_plan(decided)
+    if form is Format.JSON:
+        print_json(decided)
+        return
+    from fedfloor.cli.show.plans import print_plan
+
+    print_plan(decided)

@@ -83,9 +83,9 @@ def profile(
     Example:  fedfloor profile cnn --costs measured --batch 10,50 --out machine.json
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.hardware import measuring, print_hardware, print_shares
     from fedfloor.cli.show.scenarios import print_profile
-    from fedfloor.cli.show.terminal import print_json
 
     measured, batches = costs is CostModel.MEASURED, _batches(batch)
     for option, value, fits, needed in (

@@ -31,8 +31,8 @@ def report(
     Example:  fedfloor report runs/compared --csv rounds.csv
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.reports import print_problems, print_report, reporting
-    from fedfloor.cli.show.terminal import print_json
 
     with reporting(quiet=quiet) as on_step:
         done = api.report(runs, out=out, csv=csv, pdf=pdf, on_step=on_step)

@@ -39,8 +39,8 @@ def run(
     Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.runs import as_json, print_training
-    from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import training
 
     runs = []

@@ -12,6 +12,6 @@ def schema() -> None:
     Example:  fedfloor schema > scenario.schema.json
     """
     from fedfloor import api
-    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.bare import print_json
 
     print_json(api.scenario_schema())

@@ -48,8 +48,8 @@ def server(
     Example:  fedfloor server plant.toml --listen 0.0.0.0:7443 --certs certs --out runs/plant
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.machines import deployed_as_json, listening, logging_to_stderr, print_deployed
-    from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import training
 
     (planned,) = api.plan_runs(

@@ -34,8 +34,8 @@ def simulate(
     Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.runs import as_json, print_simulation
-    from fedfloor.cli.show.terminal import print_json
     from fedfloor.cli.show.watching import simulating
 
     runs = []

@@ -39,7 +39,7 @@ def tradeoff(
     from dataclasses import asdict
 
     from fedfloor import api
-    from fedfloor.cli.show.terminal import print_json
+    from fedfloor.cli.show.bare import print_json
     from fedfloor.cli.show.tradeoffs import print_tradeoff, sweeping
 
     resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)

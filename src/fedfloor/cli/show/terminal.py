@@ -1,8 +1,7 @@
-"""The terminal: tables, amounts, JSON and progress, which every command shares."""
+"""The terminal: tables, amounts and progress, which every command shares."""
 
-__all__ = ["ERR", "OUT", "amount", "columns", "print_json", "print_table", "progress", "table_of", "working"]
+__all__ = ["ERR", "OUT", "amount", "columns", "print_table", "progress", "table_of"]
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -28,7 +27,6 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fedfloor.characters import printable
-from fedfloor.runs.folder import finite
 
 
 class _Terminal(Console):
@@ -76,17 +74,6 @@ def amount(value: float, unit: str) -> str:
         return f"{value:g} {unit}"
     scale, prefix = next((entry for entry in _PREFIXES if float(f"{abs(value):.3g}") >= entry[0]), _PREFIXES[-1])
     return f"{value / scale:.3g} {prefix}{unit}"
-
-
-def print_json(value: object) -> None:
-    """One JSON document on standard output, in ASCII, so that it needs no `printable`."""
-    print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def table_of(title: str, *columns: str, left: int = 1) -> Table:
@@ -171,15 +158,3 @@ def progress(label: str, total: int, *, quiet: bool, note: str = "") -> Iterator
         ERR.print(note, soft_wrap=True)
     with bar:
         yield bar, bar.add_task(label, total=total, note="")
-
-
-@contextmanager
-def working(note: str = "") -> Iterator[None]:
-    """A spinner on standard error while a single decision is made; without a terminal there is only the note."""
-    if not ERR.is_terminal:
-        if note:
-            ERR.print(note)
-        yield
-        return
-    with ERR.status(f"deciding; {note}" if note else "deciding"):
-        yield

@@ -1,0 +1,35 @@
+"""What is shown without rich, which takes long to load: JSON, and that a decision is being made."""
+
+__all__ = ["print_json", "working"]
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fedfloor.files import finite
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output, in ASCII, so that it needs no `printable`."""
+    print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """An array as lists, a number of an array as a number, and anything else as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+@contextmanager
+def working(note: str = "") -> Iterator[None]:
+    """A spinner on standard error while a single decision is made; without a terminal there is only the note."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        if note:
+            print(note, file=sys.stderr, flush=True)
+        yield
+        return
+    from fedfloor.cli.show.terminal import ERR
+
+    with ERR.status(f"deciding; {note}" if note else "deciding"):
+        yield
