@@ -60,7 +60,7 @@ def job(model: Model, **changed: Any) -> Job:
 def everything(engine: Engine) -> list[np.ndarray]:
     """All that an engine computes."""
     weights, found, devices = engine.work.first_weights(), [], np.arange(DEVICES)
-    for n, loss, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
+    for n, loss, _, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
         found += [np.array([n, loss]), trained.copy()]
     for (confusion, loss), _ in engine.run([Task("evaluate", (n, n + 30), 0) for n in (0, 30, 60)], weights):
         found += [confusion, np.array(loss)]
@@ -99,11 +99,11 @@ def test_a_device_trains_alike_whoever_else_does(model: Model, workers: int) -> 
         weights = engine.work.first_weights()
         found = [
             (n, loss, trained.copy())
-            for n, loss, trained in train_devices(engine, 2, devices, np.ones_like(devices), weights)
+            for n, loss, _, trained in train_devices(engine, 2, devices, np.ones_like(devices), weights)
         ]
         assert [n for n, _, _ in found] == devices.tolist()
         for n, loss, trained in found:
-            ((_, alone, by_itself),) = train_devices(engine, 2, np.array([n]), np.array([1]), weights)
+            ((_, alone, _, by_itself),) = train_devices(engine, 2, np.array([n]), np.array([1]), weights)
             assert loss == pytest.approx(alone, rel=1e-6)
             assert np.linalg.norm(trained - by_itself) <= 1e-6 * np.linalg.norm(trained)
 

@@ -22,7 +22,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 
 from fedfloor.costs.compute import round_delay
-from fedfloor.errors import PolicyError, RunLogError
+from fedfloor.errors import PolicyError, RunLogError, SnapshotError, shown
 from fedfloor.files import refused_write, write_whole
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.loop import decide
@@ -35,10 +35,12 @@ from fedfloor.runs.target import refuse_target
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.conversion import snapshot_of, state_of
+from fedfloor.scheduling.history import no_history
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import (
     PolicySpec,
     make_policy,
+    may_keep_state,
     parse_policy,
     solver_of,
     tradeoff_of_spec,
@@ -46,8 +48,8 @@ from fedfloor.scheduling.registry import (
 )
 from fedfloor.scheduling.snapshot import Snapshot, is_snapshot
 from fedfloor.scheduling.solver.compiling import defer
-from fedfloor.scheduling.state import Decision, RoundState, Scheduler
-from fedfloor.scheduling.traits import first_delay, solution_of, tradeoff_of
+from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
+from fedfloor.scheduling.traits import first_delay, needs_history, solution_of, tradeoff_of
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
 
@@ -105,6 +107,7 @@ class PlannedRound:
     policy: PolicySpec  #: with every setting filled in
     scheduler: Scheduler
     run: Path | None = None  #: folder of a logged round
+    logged: RoundRecord | None = None  #: what the decision must be; None if it may be another one
 
     @property
     def first_delay(self) -> str:
@@ -112,10 +115,19 @@ class PlannedRound:
         return first_delay(self.scheduler)
 
 
-def snapshot_round(snapshot: Snapshot, policy: str | None = None, solver: str | None = None) -> PlannedRound:
-    """The round of a snapshot, for a policy, or for ddsra with the snapshot's V."""
-    own = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),))
-    return _planned(state_of(snapshot), snapshot.tradeoff_v, own, policy, solver)
+def snapshot_round(
+    snapshot: Snapshot, policy: str | None = None, solver: str | None = None, *, label: str = "snapshot"
+) -> PlannedRound:
+    """The round of a snapshot, for a policy, or for ddsra with the snapshot's V; `label` names it in messages."""
+    own, state = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),)), state_of(snapshot)
+    spec, scheduler = _policy(own, snapshot.tradeoff_v, policy, solver)
+    if needs_history(scheduler) and state.history is None:
+        if state.index > 0:
+            problem = f"is missing, but the policy {shown(spec.name)} decides by earlier rounds"
+            advice = "Export the round of a run with this policy, or set round to 0"
+            raise SnapshotError(f"{label}: gateways[0].history: {problem}. {advice}")
+        state = replace(state, history=no_history(state.plant.gateways.count))
+    return PlannedRound(state, snapshot.tradeoff_v, spec, scheduler)
 
 
 def logged_round(
@@ -133,14 +145,16 @@ def logged_round(
     if policy is None:
         refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
     check_records(logged, scenario, folder)
-    state = next(replayed(scenario, logged, first=index))
+    own_spec = PolicySpec.of(scenario.policy)
+    tradeoff = tradeoff_of_spec(own_spec)
+    weight = Ddsra().tradeoff if tradeoff is None else tradeoff
+    spec, scheduler = _policy(own_spec, weight, policy, solver)
+    state = next(replayed(scenario, logged, first=index, with_history=needs_history(scheduler)))
     if not _same_energy(records[index], state):
         problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
-    spec = PolicySpec.of(scenario.policy)
-    tradeoff = tradeoff_of_spec(spec)
-    planned = _planned(state, Ddsra().tradeoff if tradeoff is None else tradeoff, spec, policy, solver)
-    return replace(planned, run=folder)
+    logged_as = records[index] if policy is None and may_keep_state(spec) else None
+    return PlannedRound(state, weight, spec, scheduler, run=folder, logged=logged_as)
 
 
 def _same_energy(record: RoundRecord, state: RoundState) -> bool:
@@ -156,15 +170,13 @@ def _same_energy(record: RoundRecord, state: RoundState) -> bool:
     return all(logged is None or math.isclose(logged, drawn, rel_tol=1e-9) for logged, drawn in pairs)
 
 
-def _planned(
-    state: RoundState, tradeoff_v: float, own: PolicySpec, policy: str | None, solver: str | None
-) -> PlannedRound:
-    """The round with the policy that is asked for, or its own, completed by what the round says."""
+def _policy(own: PolicySpec, tradeoff_v: float, policy: str | None, solver: str | None) -> tuple[PolicySpec, Scheduler]:
+    """The policy that is asked for, or the round's own, completed by what the round says."""
     defer()  # it may be the only round that this process decides
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
         raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
-    return PlannedRound(state, tradeoff_v, *make_policy(with_settings(spec, tradeoff=tradeoff_v, solver=solver)))
+    return make_policy(with_settings(spec, tradeoff=tradeoff_v, solver=solver))
 
 
 def answer(planned: PlannedRound) -> PlanAnswer:
@@ -177,6 +189,11 @@ def answer(planned: PlannedRound) -> PlanAnswer:
     if solution is not None:
         check_decision(state, decision)
     outcome = simulated_outcome(state, decision)
+    if planned.logged is not None and not _is_logged(planned.logged, state, decision, outcome):
+        problem = f"policy {shown(str(spec))}: decides round {state.index} otherwise than {planned.run} has logged it"
+        reason = "it keeps state on itself between rounds, or its code has changed"
+        advice = "Keep nothing between rounds (docs/policies.md); --policy decides the round anew"
+        raise PolicyError(f"{problem}: {reason}. {advice}")
     usage = usage_of(state, decision.channel, outcome.allocation)
     delay = round_delay(usage.delay, decision.selected)
     weight = planned.tradeoff_v if tradeoff is None else tradeoff
@@ -195,6 +212,16 @@ def answer(planned: PlannedRound) -> PlanAnswer:
             for m in range(state.plant.gateways.count)
         ],
     }
+
+
+def _is_logged(record: RoundRecord, state: RoundState, decision: Decision, outcome: Outcome) -> bool:
+    """Whether a decision gives the floors the channels and cuts that a record has."""
+    floor, cuts = state.plant.devices.floor, outcome.allocation.cut
+    return all(
+        decision.channel[m] == (IDLE if gateway.channel is None else gateway.channel)
+        and (not gateway.selected or cuts[floor == m].tolist() == [device.cut for device in gateway.devices])
+        for m, gateway in enumerate(record.gateways)
+    )
 
 
 def _gateway_plan(
