@@ -14,7 +14,9 @@ from fedfloor.runs.planned import planned_run
 from fedfloor.scheduling.state import Decision, RoundState
 from tests.runs.small import assert_equal_runs
 
-RIVALS = ("fedcs", "oort", "cs_ucb_q", "power_of_choice:d=4", "tifl:interval=2", "lyapunov", "loss_driven")
+RIVALS = (
+    "fedcs", "oort", "cs_ucb_q", "power_of_choice:d=4", "tifl:interval=2", "lyapunov:allocation=exact", "loss_driven",
+)  # fmt: skip
 TINY = (
     "model.width=0.1",
     "participation.rates=uniform",
@@ -46,18 +48,13 @@ def test_a_rival_goes_on_after_an_interruption_as_if_nothing_had_happened(policy
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allocation", ["fixed", "exact"])
 @pytest.mark.parametrize("policy", RIVALS)
-def test_every_rival_is_the_same_on_any_number_of_workers_and_after_a_resume(
-    policy: str, allocation: str, tmp_path: Path
-) -> None:
-    name, _, settings = policy.partition(":")
-    whole = f"{name}:allocation={allocation}{',' if settings else ''}{settings}"
+def test_every_rival_is_the_same_on_any_number_of_workers_and_after_a_resume(policy: str, tmp_path: Path) -> None:
     for workers in (1, 2, 3):
-        tiny_run(whole, tmp_path / f"{workers}", workers=workers)
+        tiny_run(policy, tmp_path / f"{workers}", workers=workers)
         assert_equal_runs(tmp_path / "1", tmp_path / f"{workers}")
-    tiny_run(whole, tmp_path / "parts", rounds=3, workers=2)
-    tiny_run(whole, tmp_path / "parts", resume=True)
+    tiny_run(policy, tmp_path / "parts", rounds=3, workers=2)
+    tiny_run(policy, tmp_path / "parts", resume=True)
     assert_equal_runs(tmp_path / "1", tmp_path / "parts")
     assert_replays(tmp_path / "1", (0, 1, 3, 5))
 
