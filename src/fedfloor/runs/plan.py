@@ -153,7 +153,7 @@ def logged_round(
     if not _same_energy(records[index], state):
         problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
-    logged_as = records[index] if policy is None and may_keep_state(spec) else None
+    logged_as = records[index] if policy is None and solver is None and may_keep_state(spec) else None
     return PlannedRound(state, weight, spec, scheduler, run=folder, logged=logged_as)
 
 

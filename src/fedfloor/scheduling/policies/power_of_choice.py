@@ -20,7 +20,7 @@ class PowerOfChoice(Selecting):
     needs_training: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True
 
-    d: int = 6  #: candidates; the paper's first choice for three clients a round
+    d: int = 6  #: candidates: twice the channels of the presets of the paper
 
     def __post_init__(self) -> None:
         Selecting.__post_init__(self)
