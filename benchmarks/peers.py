@@ -276,7 +276,7 @@ class Ours:
 
     def _trained(self) -> Iterator[tuple[float, Vector]]:
         devices, batch = np.arange(self._case.devices), self._engine.work.job.batch
-        for n, _, trained in train_devices(self._engine, self._index, devices, np.zeros_like(devices), self.weights):
+        for n, _, _, trained in train_devices(self._engine, self._index, devices, np.zeros_like(devices), self.weights):
             yield float(batch[n]), trained
 
 

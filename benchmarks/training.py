@@ -105,7 +105,7 @@ def round_of(engine: Engine, weights: Any, index: int) -> Any:
     """One round of all devices on our side."""
     batch = engine.work.job.batch
     results = train_devices(engine, index, np.arange(batch.size), np.zeros(batch.size, np.int64), weights)
-    models = ((float(batch[n]), model) for n, _, model in results)
+    models = ((float(batch[n]), model) for n, _, _, model in results)
     return average(models, weights.size)
 
 

@@ -30,13 +30,17 @@ def test_help_and_import_load_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_policy_in_the_docs_runs(tmp_path: Path) -> None:
+def test_the_policies_in_the_docs_run(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
-    (tmp_path / "mine.py").write_text(text.split("```python\n")[1].split("```")[0])
-    command = [sys.executable, "-m", "fedfloor", "simulate", "quick", "--policy", "mine:Nearest", "--rounds", "3"]
+    blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    (tmp_path / "mine.py").write_text("".join(block for block in blocks if "class " in block))
+    command = [sys.executable, "-m", "fedfloor", "simulate", "quick", "--rounds", "3", "--out", "both"]
+    command += ["--policy", "mine:Nearest", "--policy", "mine:LongestWait"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert "mine:Nearest" in done.stdout
+    assert "mine:LongestWait" in done.stdout
+    assert "keeps state" not in done.stderr
 
 
 @pytest.mark.slow

@@ -25,16 +25,16 @@ ORDER = {
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
-    "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
+    "scheduling": "history state checking usage snapshot conversion solver traits allocating ranking policies registry",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
     "training": "data network exchange halves work comparing measuring tasks trial warming",
     "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
-    "rounds": "outcome record events summary plants loop listeners",
+    "rounds": "outcome record past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning deployed",
-    "rounds/listeners": "log checkpoint stop progress curves tensorboard mlflow loggers",
+    "rounds/listeners": "log state checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust copies folder target profile shares planned deployable machine measure replay bounds "
     "driving simulate train export evaluate plan logged tradeoff mirror compare",
     "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "

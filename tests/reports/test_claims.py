@@ -125,6 +125,14 @@ def test_every_solver_that_was_run_has_its_row() -> None:
     assert whom == [f"{OURS} / loss_driven", "ddsra:v=0.01,solver=paper / loss_driven"]
 
 
+def test_a_policy_with_another_allocation_is_not_the_papers() -> None:
+    other = "loss_driven:allocation=exact"
+    table = claims(gathered(*(made_up(policy, delay=9.0) for policy in (OURS, other, "loss_driven"))))
+    assert table is not None
+    whom = [row[5] for row in table.rows if row[0] == "ddsra takes less time than loss driven"]
+    assert whom == [f"{OURS} / loss_driven"]
+
+
 def test_v_and_participation_are_judged() -> None:
     runs = [made_up(OURS, seed, delay=10.0, target=0.0) for seed in (1, 2)]
     runs += [made_up("ddsra:v=10000,solver=exact", seed, delay=7.0) for seed in (1, 2)]

@@ -101,7 +101,9 @@ class Hall:
         batch = self.engine.work.job.batch
         trained = [
             (float(batch[n]), loss, vector.copy())
-            for n, loss, vector in train_devices(self.engine, index, devices[took_part], order.cut[took_part], weights)
+            for n, loss, _, vector in train_devices(
+                self.engine, index, devices[took_part], order.cut[took_part], weights
+            )
         ]
         points = sum(size for size, _, _ in trained)
         model = average(((size, vector) for size, _, vector in trained), weights.size)

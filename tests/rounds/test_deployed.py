@@ -180,7 +180,7 @@ def test_a_device_that_drops_out_is_left_out_and_the_weights_are_renormalised(ho
     start = plant.weights.copy()
     outcome = plant.execute(Decision(np.array([0, 1, IDLE, IDLE, IDLE, IDLE])))
     devices, batch = np.array([0, 2, 3, 4, 5]), hall.engine.work.job.batch
-    trained = {n: vector.copy() for n, _, vector in train_devices(hall.engine, 0, devices, np.ones(5, int), start)}
+    trained = {n: vector.copy() for n, _, _, vector in train_devices(hall.engine, 0, devices, np.ones(5, int), start)}
     floors = [[0, 2], [3, 4, 5]]
     models = [average(((float(batch[n]), trained[n]) for n in floor), start.size) for floor in floors]
     points = [float(batch[floor].sum()) for floor in floors]

@@ -29,6 +29,8 @@ from fedfloor.scheduling.traits import (
     first_delay,
     is_optimal,
     kind_of,
+    needs_history,
+    needs_sample_losses,
     needs_training,
     solution_of,
     tradeoff_of,
@@ -170,5 +172,8 @@ def test_reading_the_name_of_a_policy_in_a_log_imports_nothing_that_it_names(
 
 
 @pytest.mark.parametrize("name", policy_summaries())
-def test_only_loss_driven_needs_training(name: str) -> None:
-    assert needs_training(make_policy(parse_policy(name))[1]) == (name == "loss_driven")
+def test_built_in_policies_say_what_they_need(name: str) -> None:
+    policy = make_policy(parse_policy(name))[1]
+    assert needs_training(policy) == (name in ("loss_driven", "oort", "power_of_choice", "tifl"))
+    assert needs_sample_losses(policy) == (name == "oort")
+    assert needs_history(policy) == (needs_training(policy) or name in ("cs_ucb_q", "lyapunov"))

@@ -14,7 +14,7 @@ from fedfloor.rounds.record import DeviceRecord, GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
 from fedfloor.scenario import Scenario, build, expand
 from fedfloor.scenario.reading import parse
-from fedfloor.scheduling.fixed import on_best_channels
+from fedfloor.scheduling.allocating import allocated
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import link_times, objective_of, training_usage, usage_of
 from tests.conftest import known, small_table
@@ -131,7 +131,7 @@ def test_baselines_take_the_channels_of_least_total_delay() -> None:
     links, training = link_times(state, fixed.power), training_usage(state, fixed.cut, fixed.frequency).time
     delay = links.download + links.upload + training[:, None]
     best = min(itertools.permutations(range(3), 2), key=lambda places: delay[0, places[0]] + delay[1, places[1]])
-    assert on_best_channels(state, np.array([0, 1])).channel.tolist() == list(best)
+    assert allocated(state, np.array([0, 1])).channel.tolist() == list(best)
 
 
 @pytest.mark.parametrize(("key", "cause"), [("max_energy_j", "energy"), ("memory_gb", "memory")])

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from fedfloor.arrays import Vector
 from fedfloor.errors import FailedRunError, ModelError
 from fedfloor.scenario.model import Model
-from fedfloor.training.data.samples import Samples
+from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.network.quantised import Quantised, quantised
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Job, Work
@@ -60,7 +61,7 @@ def job(model: Model, **changed: Any) -> Job:
 def everything(engine: Engine) -> list[np.ndarray]:
     """All that an engine computes."""
     weights, found, devices = engine.work.first_weights(), [], np.arange(DEVICES)
-    for n, loss, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
+    for n, loss, _, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
         found += [np.array([n, loss]), trained.copy()]
     for (confusion, loss), _ in engine.run([Task("evaluate", (n, n + 30), 0) for n in (0, 30, 60)], weights):
         found += [confusion, np.array(loss)]
@@ -99,11 +100,11 @@ def test_a_device_trains_alike_whoever_else_does(model: Model, workers: int) -> 
         weights = engine.work.first_weights()
         found = [
             (n, loss, trained.copy())
-            for n, loss, trained in train_devices(engine, 2, devices, np.ones_like(devices), weights)
+            for n, loss, _, trained in train_devices(engine, 2, devices, np.ones_like(devices), weights)
         ]
         assert [n for n, _, _ in found] == devices.tolist()
         for n, loss, trained in found:
-            ((_, alone, by_itself),) = train_devices(engine, 2, np.array([n]), np.array([1]), weights)
+            ((_, alone, _, by_itself),) = train_devices(engine, 2, np.array([n]), np.array([1]), weights)
             assert loss == pytest.approx(alone, rel=1e-6)
             assert np.linalg.norm(trained - by_itself) <= 1e-6 * np.linalg.norm(trained)
 
@@ -334,3 +335,39 @@ def test_only_plain_dense_networks_are_stacked() -> None:
     for name, stacked in STACKED:
         work = Work(job(Model(name=f"tests.training.networks:{name}", input=(1, 28, 28))), samples())
         assert (work.stacks > 1) == stacked, name
+
+
+@pytest.mark.parametrize(
+    ("model", "changed", "cut"),
+    [(DENSE, {}, 1), (CNN, {}, 1), (CNN, {"apart": True}, 2), (CNN, {"apart": True}, 0), (CNN, {"boundary": 8}, 1),
+     (DENSE, {"apart": True}, 2)],
+    ids=str,
+)  # fmt: skip
+def test_sample_losses_are_measured_without_a_change_of_training(model: Model, changed: Any, cut: int) -> None:
+    devices, cuts, results = np.array([1, 4]), np.full(2, cut), []
+    for asks in (False, True):
+        work = Work(job(model, **changed, sample_losses=asks), samples())
+        out = np.empty((2, work.layout.size), np.float32)
+        results.append((work.train(5, devices, cuts, work.first_weights(), out), out))
+    (without, plain), (measured, watched) = results
+    assert np.array_equal(plain, watched)
+    assert np.array_equal(without[:, 0], measured[:, 0])
+    assert np.isnan(without[:, 1]).all()
+    assert np.all(measured[:, 1] > measured[:, 0] ** 2)
+
+
+@pytest.mark.parametrize(("model", "changed"), [(DENSE, {}), (CNN, {}), (CNN, {"apart": True})], ids=str)
+def test_the_mean_square_is_that_of_single_samples(model: Model, changed: Any) -> None:
+    work = Work(job(model, iterations=1, sample_losses=True, **changed), samples())
+    first, out = work.first_weights(), np.empty((1, work.layout.size), np.float32)
+    ((loss, square),) = work.train(5, np.array([4]), np.array([1]), first, out)
+    work.layout.load(first)
+    held, mean, deviation = work.samples, work.samples.mean, work.samples.deviation
+    numbers = batch_of(held.of_device(4), int(work.job.batch[4]), work.job.seed, 5, 4, 0)
+    images = torch.from_numpy((held.images[numbers].astype(np.float32) - mean) / deviation).float()
+    with torch.no_grad():
+        scores = work.network.train()(images).double().numpy()
+    chance = np.exp(scores - scores.max(axis=1, keepdims=True))
+    single = -np.log(chance / chance.sum(axis=1, keepdims=True))[np.arange(numbers.size), held.labels[numbers]]
+    assert loss == pytest.approx(single.mean(), rel=1e-4)
+    assert square == pytest.approx(np.square(single).mean(), rel=1e-4)

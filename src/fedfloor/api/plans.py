@@ -67,7 +67,7 @@ def plan_round(
         return logged_round(path, index, policy, solver, own=own)
     if index is not None:
         raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
-    return snapshot_round(read_snapshot(path), policy, solver)
+    return snapshot_round(read_snapshot(path), policy, solver, label=str(path))
 
 
 @checked

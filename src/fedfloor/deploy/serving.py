@@ -15,7 +15,7 @@ from fedfloor.deploy.machines import MachineFiles
 from fedfloor.deploy.radio import Radio
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
-from fedfloor.errors import DataError
+from fedfloor.errors import DataError, DeploymentError, shown
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import FinishedRound
@@ -27,6 +27,7 @@ from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.train import job_of, scaled_as
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.scheduling.traits import needs_sample_losses
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.data.sources import load_dataset
 from fedfloor.training.network.built import Inputs
@@ -70,6 +71,9 @@ class DeployedRun:
 def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent) -> DeployedRun:
     """Run the rounds of a planned run on real machines, with a checkpoint after every round."""
     refuse_undeployable(planned.scenario, planned.scenario.name)
+    if needs_sample_losses(planned.scheduler):
+        problem = "needs the losses of single samples, which do not leave the machines"
+        raise DeploymentError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
     training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
     planned = replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
     scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), folder_toml(planned.file, planned.scenario)

@@ -250,6 +250,8 @@ def _is(series: Series, policy: str, solver: str) -> bool:
     spec, claimed = spec_of(ours), spec_of(policy)
     if spec is None or claimed is None or spec.name != claimed.name:
         return False
+    if dict(spec.settings).get("allocation") is not None:  # the paper's policies have the fixed one
+        return False
     return tradeoff_of(ours) == tradeoff_of(policy) and solver_of(ours) in (None, solver)
 
 

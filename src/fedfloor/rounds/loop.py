@@ -2,8 +2,9 @@
 
 __all__ = ["FinishedRound", "Listener", "next_queue", "run_rounds"]
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,11 +13,13 @@ import numpy as np
 from fedfloor.arrays import Bools, Floats
 from fedfloor.costs.compute import round_delay
 from fedfloor.rounds.outcome import Outcome
+from fedfloor.rounds.past import history_of, result_of
 from fedfloor.rounds.plants.contract import Plant
 from fedfloor.rounds.record import RoundRecord, TimingRecord, record_of
 from fedfloor.scheduling.checking import decide
 from fedfloor.scheduling.solver.compiling import catch_up
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
+from fedfloor.scheduling.traits import needs_history
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,16 +53,22 @@ def run_rounds(
     *,
     policy: str = "",
     clock: float = 0.0,
+    earlier: Iterable[RoundRecord] = (),
     listeners: Sequence[Listener] = (),
     until: Callable[[RoundRecord], bool] = lambda _: False,
 ) -> Iterator[FinishedRound]:
     """Run at most `rounds` rounds, one by one, and end after the first whose record `until` accepts.
 
-    `policy` is the name to be logged, `clock` [s] the simulated time at which the first of these rounds starts.
+    `policy` is the name to be logged, `clock` [s] the simulated time at which the first of these rounds starts,
+    `earlier` the rounds before it. The loop owns the history, as it owns the queues.
     """
     catch_up()  # many rounds are worth a compiler
+    past = history_of(earlier, len(plant.scenario.floors)) if needs_history(scheduler) else None
+    assert past is None or past.rounds == plant.index
     for left in range(rounds - 1, -1, -1):
         state = plant.observe()
+        if past is not None:
+            state = dataclasses.replace(state, history=past.history)
         begun = time.perf_counter()
         decision = decide(scheduler, state)
         solve_time = time.perf_counter() - begun
@@ -70,6 +79,8 @@ def run_rounds(
         record = record_of(
             state, decision, outcome, policy=policy, delay=delay, clock=clock, with_weather=not plant.redraws_weather
         )
+        if past is not None:
+            past.add(result_of(record))
         timing = TimingRecord.of(state.index, solve_time, outcome.seconds)
         ended = FinishedRound(state, decision, outcome, record, timing, last=left == 0 or until(record))
         for listener in listeners:

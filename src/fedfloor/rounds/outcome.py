@@ -30,6 +30,7 @@ class Outcome:
     gateway_energy: Floats  #: (M,) [J] spent
     device_energy: Floats  #: (N,) [J] spent
     loss: Floats  #: (M,) [1] training loss; nan without training
+    rms_loss: Floats | None = None  #: (M,) [1] root mean square of sample losses, nan where unknown; None: not measured
     accuracy: float | None = None  #: of the global model, on rounds that evaluate
     test_loss: float | None = None
     divergence_bound: Floats | None = None  #: (M,) Theorem 1, nan where unknown; None for plants that do not train

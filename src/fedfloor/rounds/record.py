@@ -9,6 +9,7 @@ __all__ = [
     "DeviceRecord",
     "GatewayRecord",
     "Grain",
+    "Measured",
     "RoundRecord",
     "TimingRecord",
     "WeatherRecord",
@@ -105,6 +106,8 @@ class GatewayRecord:
     queue: Amount
     target_rate: Amount
     loss: Finite | None
+    rms_loss: Measured = ABSENT  #: root mean square of the losses of single samples
+    weight: Measured = ABSENT  #: factor of its model in the average
     divergence_bound: Measured = ABSENT  #: Theorem 1
     divergence: Measured = ABSENT
     devices: tuple[DeviceRecord, ...] = ()  #: not written for a floor that was not selected
@@ -226,6 +229,8 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
     training, upload = _numbers(usage.training), _numbers(usage.upload)
     power, budget = _numbers(outcome.allocation.power), _numbers(state.weather.gateway_energy)
     queue, target_rate, loss = state.queue.tolist(), state.target_rate.tolist(), _numbers(outcome.loss)
+    rms_loss = None if outcome.rms_loss is None else _numbers(outcome.rms_loss)
+    weight = None if decision.weight is None else _numbers(decision.weight)
     bound = None if outcome.divergence_bound is None else _numbers(outcome.divergence_bound)
     divergence = None if outcome.divergence is None else _numbers(outcome.divergence)
     predicted = _predictions(outcome.predicted, len(names))
@@ -252,6 +257,8 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
             queue=queue[m],
             target_rate=target_rate[m],
             loss=loss[m],
+            rms_loss=ABSENT if rms_loss is None else rms_loss[m],
+            weight=ABSENT if weight is None else weight[m] if selected else None,
             divergence_bound=ABSENT if bound is None else bound[m],
             divergence=ABSENT if divergence is None else divergence[m],
             devices=tuple(_devices(state, outcome, slice(first[m], first[m + 1]))) if selected else (),

@@ -13,6 +13,7 @@ from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.listeners.checkpoint import STATE, Checkpoint, Checkpoints, load_checkpoint
 from fedfloor.rounds.listeners.log import ROUNDS, log_digest
 from fedfloor.rounds.listeners.progress import Progress
+from fedfloor.rounds.listeners.state import KEEPS_STATE, StateWatch
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import FinishedRound, Listener, run_rounds
 from fedfloor.rounds.plants.contract import Plant
@@ -29,6 +30,7 @@ from fedfloor.runs.folder import (
     refuse_fewer,
 )
 from fedfloor.runs.planned import PlannedRun
+from fedfloor.scheduling.registry import make_policy, may_keep_state
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +74,10 @@ def earlier_rounds(planned: PlannedRun, scenario_toml: str, *, data: str = "") -
     if checkpoint.origin.data != data:
         problem = f"{folder}: was trained on data that differ from what '{planned.scenario.data.name}' gives now"
         raise DataError(f"{problem}. Restore the data, or start a new run in another folder")
+    if checkpoint.state.values.get(KEEPS_STATE):
+        problem = f"{folder}: cannot be resumed: its policy {shown(str(planned.policy))} kept state on itself"
+        advice = "Keep nothing between rounds (docs/policies.md), and start a new run in another folder"
+        raise RunLogError(f"{problem}, which is lost. {advice}")
     records = read_records(folder, checkpoint.round)
     check_records(records, planned.scenario, folder)
     problem = _misfit(checkpoint, records, folder, str(planned.policy))
@@ -143,12 +149,15 @@ def drive(
     last `tell`; then the round is yielded, and nothing of it is kept. `data` is the fingerprint that the next
     resumption compares.
     """
-    heard: list[Listener] = []
+    heard, every = list[Listener](), plant.scenario.training.checkpoint_every
+    watch = None
+    if may_keep_state(planned.policy):
+        watch = StateWatch(shown(str(planned.policy)), lambda: make_policy(planned.policy)[1], every)
+        heard.append(watch)
     if folder is not None:
         heard.append(folder.log)
         if folder.checkpoints:
-            every = plant.scenario.training.checkpoint_every
-            heard.append(Checkpoints(folder.path, plant, folder.log, every, data, folder.run))
+            heard.append(Checkpoints(folder.path, plant, folder.log, every, data, folder.run, watch))
     rounds = plant.scenario.rounds - plant.index
     if earlier is not None and earlier.records and until.reached(earlier.records[-1]):
         rounds = 0
@@ -158,6 +167,7 @@ def drive(
         max(rounds, 0),
         policy=str(planned.policy),
         clock=0.0 if earlier is None else earlier.checkpoint.clock,
+        earlier=() if earlier is None else earlier.records,
         listeners=[*heard, *listeners, Progress(tell)],
         until=until.reached,
     )

@@ -3,19 +3,19 @@
 __all__ = ["logged_round"]
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 from fedfloor.errors import RunLogError
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
-from fedfloor.runs.plan import PlannedRound, planned_round
+from fedfloor.runs.plan import PlannedRound, policy_for
 from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scheduling.policies.ddsra import Ddsra
-from fedfloor.scheduling.registry import PolicySpec, tradeoff_of_spec
+from fedfloor.scheduling.registry import PolicySpec, may_keep_state, tradeoff_of_spec
 from fedfloor.scheduling.state import RoundState
+from fedfloor.scheduling.traits import needs_history
 
 
 def logged_round(
@@ -33,14 +33,16 @@ def logged_round(
     if policy is None:
         refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
     check_records(logged, scenario, folder)
-    state = next(replayed(scenario, logged, first=index))
+    own_spec = PolicySpec.of(scenario.policy)
+    tradeoff = tradeoff_of_spec(own_spec)
+    weight = Ddsra().tradeoff if tradeoff is None else tradeoff
+    spec, scheduler = policy_for(own_spec, weight, policy, solver)
+    state = next(replayed(scenario, logged, first=index, with_history=needs_history(scheduler)))
     if not _same_energy(records[index], state):
         problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
-    spec = PolicySpec.of(scenario.policy)
-    tradeoff = tradeoff_of_spec(spec)
-    planned = planned_round(state, Ddsra().tradeoff if tradeoff is None else tradeoff, spec, policy, solver)
-    return replace(planned, run=folder)
+    logged_as = records[index] if policy is None and solver is None and may_keep_state(spec) else None
+    return PlannedRound(state, weight, spec, scheduler, run=folder, logged=logged_as)
 
 
 def _same_energy(record: RoundRecord, state: RoundState) -> bool:

@@ -7,27 +7,28 @@ __all__ = [
     "PlannedRound",
     "answer",
     "export_snapshot",
-    "planned_round",
+    "policy_for",
     "snapshot_round",
 ]
 
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 
 from fedfloor.costs.compute import round_delay
-from fedfloor.errors import PolicyError, RunLogError
+from fedfloor.errors import PolicyError, RunLogError, SnapshotError, shown
 from fedfloor.files import refused_write, write_whole
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.simulated import simulated_outcome
 from fedfloor.runs.target import refuse_target
 from fedfloor.scheduling.checking import check_decision, decide
 from fedfloor.scheduling.conversion import snapshot_of, state_of
+from fedfloor.scheduling.history import no_history
 from fedfloor.scheduling.registry import (
     PolicySpec,
     make_policy,
@@ -37,9 +38,12 @@ from fedfloor.scheduling.registry import (
 )
 from fedfloor.scheduling.snapshot import Snapshot, is_snapshot
 from fedfloor.scheduling.solver.compiling import defer
-from fedfloor.scheduling.state import Decision, RoundState, Scheduler
-from fedfloor.scheduling.traits import first_delay, solution_of, tradeoff_of
+from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
+from fedfloor.scheduling.traits import first_delay, needs_history, solution_of, tradeoff_of
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
+
+if TYPE_CHECKING:
+    from fedfloor.rounds.record import RoundRecord
 
 
 class DevicePlan(TypedDict):
@@ -96,6 +100,7 @@ class PlannedRound:
     policy: PolicySpec  #: with every setting filled in
     scheduler: Scheduler
     run: Path | None = None  #: folder of a logged round
+    logged: "RoundRecord | None" = None  #: what the decision must be; None if it may be another one
 
     @property
     def first_delay(self) -> str:
@@ -103,21 +108,30 @@ class PlannedRound:
         return first_delay(self.scheduler)
 
 
-def snapshot_round(snapshot: Snapshot, policy: str | None = None, solver: str | None = None) -> PlannedRound:
-    """The round of a snapshot, for a policy, or for ddsra with the snapshot's V."""
-    own = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),))
-    return planned_round(state_of(snapshot), snapshot.tradeoff_v, own, policy, solver)
-
-
-def planned_round(
-    state: RoundState, tradeoff_v: float, own: PolicySpec, policy: str | None, solver: str | None
+def snapshot_round(
+    snapshot: Snapshot, policy: str | None = None, solver: str | None = None, *, label: str = "snapshot"
 ) -> PlannedRound:
-    """The round with the policy that is asked for, or its own, completed by what the round says."""
+    """The round of a snapshot, for a policy, or for ddsra with the snapshot's V; `label` names it in messages."""
+    own, state = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),)), state_of(snapshot)
+    spec, scheduler = policy_for(own, snapshot.tradeoff_v, policy, solver)
+    if needs_history(scheduler) and state.history is None:
+        if state.index > 0:
+            problem = f"is missing, but the policy {shown(spec.name)} decides by earlier rounds"
+            advice = "Export the round of a run with this policy, or set round to 0"
+            raise SnapshotError(f"{label}: gateways[0].history: {problem}. {advice}")
+        state = replace(state, history=no_history(state.plant.gateways.count))
+    return PlannedRound(state, snapshot.tradeoff_v, spec, scheduler)
+
+
+def policy_for(
+    own: PolicySpec, tradeoff_v: float, policy: str | None, solver: str | None
+) -> tuple[PolicySpec, Scheduler]:
+    """The policy that is asked for, or the round's own, completed by what the round says."""
     defer()  # it may be the only round that this process decides
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
         raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
-    return PlannedRound(state, tradeoff_v, *make_policy(with_settings(spec, tradeoff=tradeoff_v, solver=solver)))
+    return make_policy(with_settings(spec, tradeoff=tradeoff_v, solver=solver))
 
 
 def answer(planned: PlannedRound) -> PlanAnswer:
@@ -130,6 +144,11 @@ def answer(planned: PlannedRound) -> PlanAnswer:
     if solution is not None:
         check_decision(state, decision)
     outcome = simulated_outcome(state, decision)
+    if planned.logged is not None and not _is_logged(planned.logged, state, decision, outcome):
+        problem = f"policy {shown(str(spec))}: decides round {state.index} otherwise than {planned.run} has logged it"
+        reason = "it keeps state on itself between rounds, or its code has changed"
+        advice = "Keep nothing between rounds (docs/policies.md); --policy decides the round anew"
+        raise PolicyError(f"{problem}: {reason}. {advice}")
     usage = usage_of(state, decision.channel, outcome.allocation)
     delay = round_delay(usage.delay, decision.selected)
     weight = planned.tradeoff_v if tradeoff is None else tradeoff
@@ -148,6 +167,16 @@ def answer(planned: PlannedRound) -> PlanAnswer:
             for m in range(state.plant.gateways.count)
         ],
     }
+
+
+def _is_logged(record: "RoundRecord", state: RoundState, decision: Decision, outcome: Outcome) -> bool:
+    """Whether a decision gives the floors the channels and cuts that a record has."""
+    floor, cuts = state.plant.devices.floor, outcome.allocation.cut
+    return all(
+        decision.channel[m] == (IDLE if gateway.channel is None else gateway.channel)
+        and (not gateway.selected or cuts[floor == m].tolist() == [device.cut for device in gateway.devices])
+        for m, gateway in enumerate(record.gateways)
+    )
 
 
 def _gateway_plan(

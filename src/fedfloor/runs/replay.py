@@ -9,21 +9,27 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedfloor.arrays import Floats
+from fedfloor.rounds.past import result_of
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.scheduling.history import HistoryBuilder
 from fedfloor.scheduling.state import RoundState
 
 
-def replayed(scenario: Scenario, records: Sequence[RoundRecord], first: int = 0) -> Iterator[RoundState]:
+def replayed(
+    scenario: Scenario, records: Sequence[RoundRecord], first: int = 0, *, with_history: bool = False
+) -> Iterator[RoundState]:
     """The states at the start of the logged rounds, from round `first` on; the records must fit the scenario.
 
-    Queues, rates and losses come from the log. The weather is drawn again, unless the record carries it. What the
-    batteries held follows from the weather of earlier rounds and the energy that they logged as spent.
+    Queues, rates and losses come from the log, and so does the history, if it is asked for. The weather is drawn again,
+    unless the record carries it. What the batteries held follows from the weather of earlier rounds and the energy
+    that they logged as spent.
     """
     plant = SimulatedPlant(scenario, simulated_rates(scenario))
     carries = scenario.limits and any(scenario.battery.gateway_capacity + scenario.battery.device_capacity)
     last_loss = np.full(len(scenario.floors), np.nan)
+    past = HistoryBuilder(len(scenario.floors)) if with_history else None
     for index, record in enumerate(records):
         if index >= first or carries:
             plant.index = index
@@ -32,8 +38,12 @@ def replayed(scenario: Scenario, records: Sequence[RoundRecord], first: int = 0)
             state = dataclasses.replace(plant.observe(), last_loss=last_loss)
             if record.weather is not None:
                 state = dataclasses.replace(state, weather=record.weather.weather)
+            if past is not None:
+                state = dataclasses.replace(state, history=past.history)
             if index >= first:
                 yield state
+        if past is not None:
+            past.add(result_of(record))
         if carries:
             plant.carry(np.array([gateway.energy_j for gateway in record.gateways]), _device_energy(scenario, record))
         losses = [math.nan if gateway.loss is None else gateway.loss for gateway in record.gateways]

@@ -29,6 +29,7 @@ from fedfloor.runs.options import RunOptions
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import ScenarioFile
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.scheduling.traits import needs_sample_losses
 from fedfloor.theory.bounds import Bound
 from fedfloor.training.data.holding import Holding, gather
 from fedfloor.training.data.samples import Samples
@@ -106,7 +107,8 @@ def _train_on(
     scenario_toml, data = folder_toml(_with_held(planned.file, scenario), scenario), fingerprint(holding.samples)
     earlier = earlier_rounds(planned, scenario_toml, data=data) if options.resume else None
     checkpoint, done = (None, 0) if earlier is None else (earlier.checkpoint, earlier.checkpoint.round)
-    job, samples = job_of(scenario, options.device), scaled_as(holding.samples, checkpoint)
+    job = job_of(scenario, options.device, sample_losses=needs_sample_losses(planned.scheduler))
+    samples = scaled_as(holding.samples, checkpoint)
     try_model(job, samples, estimates=participation.rates == "estimated", observes=participation.observe_every > 0)
     with _engine(job, samples, options) as engine:
         plant = LearningPlant(scenario, engine, tell)
@@ -161,8 +163,11 @@ def _with_held(file: ScenarioFile, scenario: Scenario) -> ScenarioFile:
     return file.model_copy(update={"floors": floors})
 
 
-def job_of(scenario: Scenario, device: str) -> Job:
-    """What training needs to know of a scenario; a network that does not fit its layer list is refused."""
+def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> Job:
+    """What training needs to know of a scenario; a network that does not fit its layer list is refused.
+
+    `sample_losses` asks for the mean square of the losses of single samples.
+    """
     training = scenario.training
     if not has_device(device):
         raise ModelError(
@@ -198,6 +203,7 @@ def job_of(scenario: Scenario, device: str) -> Job:
         apart=training.halves == "apart",
         boundary=scenario.precision.boundary,
         device=device,
+        sample_losses=sample_losses,
     )
 
 

@@ -4,6 +4,7 @@ __all__ = ["check_decision", "decide"]
 
 import numpy as np
 
+from fedfloor.arrays import Floats
 from fedfloor.costs.compute import exceeds, floor_sum
 from fedfloor.errors import FedfloorError, PolicyError
 from fedfloor.references import where_raised
@@ -26,10 +27,21 @@ def check_decision(state: RoundState, decision: Decision) -> None:
         raise _invalid(state, f"a channel must be from 0 to {channels - 1}, or IDLE = {IDLE}, got {occupied.tolist()}")
     if len(set(occupied.tolist())) != occupied.size:
         raise _invalid(state, f"a channel serves one floor, got {occupied.tolist()}")
+    if decision.weight is not None:
+        _check_weight(state, decision, decision.weight)
     if decision.allocation is not None:
         if not isinstance(decision.allocation, Allocation):
             raise _invalid(state, f"allocation must be an Allocation, got a {type(decision.allocation).__name__}")
         _check_allocation(state, decision, decision.allocation)
+
+
+def _check_weight(state: RoundState, decision: Decision, weight: Floats) -> None:
+    floors = decision.channel.size
+    if not isinstance(weight, np.ndarray) or weight.shape != (floors,) or weight.dtype.kind not in "fi":
+        raise _invalid(state, f"weight must be an array of {floors} numbers, one per floor, got {_kind(weight)}")
+    outliers = weight[decision.selected & ~(np.isfinite(weight) & (weight > 0.0))]
+    if outliers.size:
+        raise _invalid(state, f"weight must be finite and > 0 for every selected floor, got {outliers[0]:g}")
 
 
 def _check_allocation(state: RoundState, decision: Decision, allocation: Allocation) -> None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedfloor.arrays import Floats
+from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.links import Links, Traffic
 from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload, counted_costs
 from fedfloor.scenario.file import Baseline
+from fedfloor.scheduling.history import RECENT, History, Past
 from fedfloor.scheduling.snapshot import Snapshot, SnapshotDevice, SnapshotLink, SnapshotTraffic
 from fedfloor.scheduling.state import RoundState
 from fedfloor.theory.participation import uniform_rates
@@ -98,8 +99,81 @@ def state_of(snapshot: Snapshot) -> RoundState:
         target_rate=np.array([uniform if entry.target_rate is None else entry.target_rate for entry in gateways]),
         last_loss=np.array([np.nan if entry.last_loss is None else entry.last_loss for entry in gateways]),
         baseline=snapshot.baseline or Baseline(cut=snapshot.min_cut, frequency_share=1.0),
+        history=_history(snapshot),
     )
     return replace(state, plant=_with_measurements(devices, state.plant))
+
+
+def _history(snapshot: Snapshot) -> History | None:
+    """The earlier rounds; None if the snapshot has none."""
+    floors = [gateway.history for gateway in snapshot.gateways if gateway.history is not None]
+    if not floors:
+        return None
+    shape = (min(snapshot.round, RECENT), len(floors))
+    flags, numbers, losses = np.zeros((2, *shape), bool), np.zeros((2, *shape)), np.full((2, *shape), np.nan)
+    recent = Past(flags[0], flags[1], numbers[0], losses[0], losses[1], numbers[1])
+    for m, floor in enumerate(floors):
+        for entry in floor.recent:
+            at = entry.round - snapshot.round + shape[0], m
+            recent.selected[at], recent.completed[at] = True, entry.completed
+            recent.delay[at] = math.inf if entry.delay_s is None else entry.delay_s
+            recent.energy[at] = entry.energy_j
+            recent.loss[at] = math.nan if entry.loss is None else entry.loss
+            recent.rms_loss[at] = math.nan if entry.rms_loss is None else entry.rms_loss
+
+    def amounts(key: str) -> Floats:
+        return np.array([math.nan if getattr(floor, key) is None else getattr(floor, key) for floor in floors], float)
+
+    def numbers_of(key: str) -> Ints:
+        return np.array([-1 if getattr(floor, key) is None else getattr(floor, key) for floor in floors], np.int64)
+
+    return History(
+        rounds=snapshot.round,
+        recent=recent,
+        selected=numbers_of("selected"),
+        completed=numbers_of("completed"),
+        last_selected=numbers_of("last_selected"),
+        first_completed=numbers_of("first_completed"),
+        last_completed=numbers_of("last_completed"),
+        delay_sum=amounts("delay_sum_s"),
+        most_delay=amounts("most_delay_s"),
+        last_delay=amounts("last_delay_s"),
+        loss_sum=amounts("loss_sum"),
+        last_rms_loss=amounts("last_rms_loss"),
+        energy_sum=amounts("energy_sum_j"),
+    )
+
+
+def _history_table(history: History, m: int) -> dict[str, object]:
+    """The history of floor m as a snapshot has it."""
+    recent, never = history.recent, -1
+    rounds = {key: int(getattr(history, key)[m]) for key in ("last_selected", "first_completed", "last_completed")}
+    return {
+        "selected": int(history.selected[m]),
+        "completed": int(history.completed[m]),
+        **{key: None if number == never else number for key, number in rounds.items()},
+        "delay_sum_s": history.delay_sum[m],
+        "most_delay_s": history.most_delay[m],
+        "last_delay_s": _finite(history.last_delay[m]),
+        "loss_sum": history.loss_sum[m],
+        "last_rms_loss": _finite(history.last_rms_loss[m]),
+        "energy_sum_j": history.energy_sum[m],
+        "recent": [
+            {
+                "round": history.first_recent + row,
+                "completed": bool(recent.completed[row, m]),
+                "delay_s": _finite(recent.delay[row, m]),
+                "energy_j": recent.energy[row, m],
+                "loss": _finite(recent.loss[row, m]),
+                "rms_loss": _finite(recent.rms_loss[row, m]),
+            }
+            for row in np.flatnonzero(recent.selected[:, m]).tolist()
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def _traffic(snapshot: Snapshot) -> Traffic | None:
@@ -189,6 +263,7 @@ def snapshot_of(state: RoundState, tradeoff_v: float) -> dict[str, object]:
                 "queue": state.queue[m],
                 "last_loss": None if math.isnan(state.last_loss[m]) else state.last_loss[m],
                 "target_rate": state.target_rate[m],
+                **({} if state.history is None else {"history": _history_table(state.history, m)}),
                 "uplink_gain": weather.uplink_gain[m].tolist(),
                 "downlink_gain": weather.downlink_gain[m].tolist(),
                 "uplink_interference_w": weather.uplink_interference[m].tolist(),

@@ -3,6 +3,7 @@
 __all__ = [
     "PolicySpec",
     "make_policy",
+    "may_keep_state",
     "parse_policy",
     "policy_summaries",
     "short_name",
@@ -12,7 +13,7 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -94,6 +95,11 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
     return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy)), policy
 
 
+def may_keep_state(spec: PolicySpec) -> bool:
+    """Whether objects of the policy might keep something between rounds; those of this package cannot."""
+    return spec.name not in _BUILT_IN
+
+
 def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> PolicySpec:
     """Fill in V if the policy takes V and the spec does not give it; set the solver if one is named.
 
@@ -138,10 +144,15 @@ def short_name(spec: PolicySpec) -> str:
     return str(PolicySpec(spec.name, tuple(pair for pair in spec.settings if defaults.get(pair[0]) != pair[1])))
 
 
-def _all_settings(spec: PolicySpec, entries: Iterable[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
-    """All settings that can be written as text, whether the spec gives them or not."""
-    values = tuple((entry.name, getattr(policy, entry.name)) for entry in entries if entry.init)
-    return tuple((key, value) for key, value in values if isinstance(value, Setting)) or spec.settings
+def _all_settings(spec: PolicySpec, entries: Collection[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
+    """All settings that can be written as text, whether the spec gives them or not.
+
+    A setting whose field is marked `unwritten` is left out if it has its default, as if it did not exist.
+    """
+    defaults = {entry.name: entry.default for entry in entries if entry.metadata.get("unwritten")}
+    values = [(entry.name, getattr(policy, entry.name)) for entry in entries if entry.init]
+    written = [(key, value) for key, value in values if isinstance(value, Setting)] or spec.settings
+    return tuple((key, value) for key, value in written if key not in defaults or defaults[key] != value)
 
 
 def policy_summaries() -> Mapping[str, str]:

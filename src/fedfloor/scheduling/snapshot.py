@@ -5,9 +5,11 @@ __all__ = [
     "SnapshotDevice",
     "SnapshotGateway",
     "SnapshotHalves",
+    "SnapshotHistory",
     "SnapshotLayer",
     "SnapshotLink",
     "SnapshotRadio",
+    "SnapshotRecent",
     "SnapshotTraffic",
     "is_snapshot",
     "parse_snapshot",
@@ -15,6 +17,7 @@ __all__ = [
 ]
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -24,6 +27,7 @@ from fedfloor.errors import SnapshotError, shown
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.section import Int0, Int1, PositiveReal, Section, finding
+from fedfloor.scheduling.history import RECENT
 
 Amount = Annotated[float, Strict(), Field(ge=0, le=1e30), AfterValidator(abs)]  # -0.0 is 0.0
 Amounts = Annotated[tuple[Amount, ...], Field(min_length=1)]
@@ -97,6 +101,51 @@ class SnapshotDevice(Section):
     bytes: SnapshotHalves | None = None  #: measured
 
 
+class SnapshotRecent(Section):
+    """One of the last rounds, in which the floor was selected."""
+
+    round: Int0
+    completed: bool
+    delay_s: Amount | None  #: null: without end
+    energy_j: Amount
+    loss: Amount | None = None
+    rms_loss: Amount | None = None
+
+
+class SnapshotHistory(Section):
+    """The earlier rounds of a floor: totals of the whole run, and the last rounds in which it was selected."""
+
+    selected: Int0
+    completed: Int0
+    last_selected: Int0 | None = None  #: round; null: never, like the next two
+    first_completed: Int0 | None = None
+    last_completed: Int0 | None = None
+    delay_sum_s: Amount = 0.0  #: over the rounds that it completed, like the next two
+    most_delay_s: Amount = 0.0
+    last_delay_s: Amount | None = None
+    loss_sum: Amount = 0.0
+    last_rms_loss: Amount | None = None
+    energy_sum_j: Amount = 0.0
+    recent: tuple[SnapshotRecent, ...] = ()
+
+    @model_validator(mode="after")
+    def _numbers_agree(self) -> Self:
+        if self.completed > self.selected:
+            raise finding(f"must be <= selected = {self.selected}, got {self.completed}", below="completed")
+        for key, times in (
+            ("last_selected", self.selected),
+            ("first_completed", self.completed),
+            ("last_completed", self.completed),
+        ):
+            if (getattr(self, key) is None) != (times == 0):
+                count = key.split("_")[1]
+                raise finding(f"must be a round if {count} > 0 and null otherwise, got {getattr(self, key)}", below=key)
+        rounds = [entry.round for entry in self.recent]
+        if any(later <= earlier for earlier, later in pairwise(rounds)):
+            raise finding("must be in the order of the rounds, each at most once", below="recent")
+        return self
+
+
 class SnapshotGateway(Section):
     """One floor's gateway with its links and devices."""
 
@@ -111,6 +160,7 @@ class SnapshotGateway(Section):
     queue: Amount
     last_loss: Amount | None = None
     target_rate: Annotated[float, Strict(), Field(ge=0, le=1)] | None = None  #: None: the uniform rate
+    history: SnapshotHistory | None = None  #: needed by policies that decide by earlier rounds
     uplink_gain: Amounts
     downlink_gain: Amounts
     uplink_interference_w: Amounts
@@ -176,6 +226,27 @@ class Snapshot(Section):
                 if (kind, name) in names:
                     raise finding(f"duplicate name, got {shown(name)} twice. Rename one of them", below=path)
                 names.add((kind, name))
+        return self
+
+    @model_validator(mode="after")
+    def _histories_fit(self) -> Self:
+        first = max(0, self.round - RECENT)
+        for m, gateway in enumerate(self.gateways):
+            if (gateway.history is None) != (self.gateways[0].history is None):
+                missing = m if gateway.history is None else 0
+                problem = "is missing, but another gateway has one. Give every gateway its history, or none"
+                raise finding(problem, below=f"gateways[{missing}].history")
+            if gateway.history is None:
+                continue
+            rounds = [gateway.history.last_selected, gateway.history.last_completed, gateway.history.first_completed]
+            latest = max((number for number in rounds if number is not None), default=-1)
+            if max(latest, gateway.history.selected - 1) >= self.round:
+                problem = f"must be of rounds before round = {self.round}, got one of round {latest}"
+                raise finding(problem, below=f"gateways[{m}].history")
+            for i, entry in enumerate(gateway.history.recent):
+                if not first <= entry.round < self.round:
+                    problem = f"must be from {first} to {self.round - 1}, got {entry.round}"
+                    raise finding(problem, below=f"gateways[{m}].history.recent[{i}].round")
         return self
 
     @model_validator(mode="after")

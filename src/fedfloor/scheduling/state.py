@@ -10,6 +10,7 @@ import numpy as np
 from fedfloor.arrays import Bools, Floats, Ints, read_only
 from fedfloor.costs.plant import PlantArrays
 from fedfloor.scenario.file import Baseline
+from fedfloor.scheduling.history import History
 from fedfloor.weather.draws import Weather
 
 #: channel of a gateway that does not take part
@@ -28,6 +29,7 @@ class RoundState:
     target_rate: Floats  #: (M,) [1] Gamma_m
     last_loss: Floats  #: (M,) [1] training loss when the floor last took part; nan if it never did
     baseline: Baseline  #: fixed allocation of the policies that do not allocate
+    history: History | None = None  #: the rounds before this one; None if the policy does not need it
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -53,6 +55,7 @@ class Decision:
 
     channel: Ints  #: (M,) [1] j with I_{m,j}(t) = 1, or IDLE
     allocation: Allocation | None = None
+    weight: Floats | None = None  #: (M,) [1] factor of a floor's model in the average; None: 1 for all
 
     @property
     def selected(self) -> Bools:

@@ -1,6 +1,8 @@
 """What a policy may tell about itself beside deciding; a policy that tells nothing has the defaults.
 
 needs_training      True for a policy that decides by training losses, which a simulation does not have
+needs_history       True for a policy that decides by earlier rounds, which are then in `state.history`
+needs_sample_losses True for a policy that needs the root mean square of sample losses in that history
 tradeoff            V of a policy that weighs delay against participation; None for others
 is_optimal          True if every decision minimises the objective of the round, which Theorem 2 assumes
 solution(state)     the decision with its objective, the proven gap and the reasons why floors are left out
@@ -9,7 +11,17 @@ tradeoff_setting    name of the setting that holds V
 solver_setting      name of the setting that chooses between solvers
 """
 
-__all__ = ["PolicyKind", "first_delay", "is_optimal", "kind_of", "needs_training", "solution_of", "tradeoff_of"]
+__all__ = [
+    "PolicyKind",
+    "first_delay",
+    "is_optimal",
+    "kind_of",
+    "needs_history",
+    "needs_sample_losses",
+    "needs_training",
+    "solution_of",
+    "tradeoff_of",
+]
 
 from dataclasses import dataclass
 
@@ -36,6 +48,16 @@ def kind_of(policy_class: type[object]) -> PolicyKind:
 def needs_training(policy: Scheduler) -> bool:
     """Whether the policy decides by training losses."""
     return bool(getattr(policy, "needs_training", False))
+
+
+def needs_history(policy: Scheduler) -> bool:
+    """Whether the policy decides by earlier rounds."""
+    return bool(getattr(policy, "needs_history", False)) or needs_sample_losses(policy)
+
+
+def needs_sample_losses(policy: Scheduler) -> bool:
+    """Whether the policy decides by the root mean square of the losses of single samples."""
+    return bool(getattr(policy, "needs_sample_losses", False))
 
 
 def tradeoff_of(policy: Scheduler) -> float | None:

@@ -19,7 +19,7 @@ from torch.nn import functional
 from fedfloor.arrays import Ints, Vector
 from fedfloor.training.network.built import BuiltNetwork, Half, Inputs, seeded
 from fedfloor.training.network.quantised import Quantised, at_the_cut, boundary_stream
-from fedfloor.training.network.split import sgd_step
+from fedfloor.training.network.split import Scored, sgd_step
 
 #: what crosses the cut: numbers, or their steps with 16 or 8 bits; pictures (uint8) at cut 0
 Sent = npt.NDArray[np.generic] | Quantised
@@ -58,6 +58,7 @@ class _Side:
         self, network: BuiltNetwork, settings: DeviceRound, name: Literal["bottom", "top"], weights: Vector
     ) -> None:
         self._network, self._settings, self._name = network, settings, name
+        self.scored: Scored | None = None  # told the scores of every step, on the half that computes the loss
         self._half: Half = network.halves(settings.cut)[_PLACES[name]]
         size = self._half.layout.size
         if weights.shape != (size,) or weights.dtype != np.float32:
@@ -81,6 +82,13 @@ class _Side:
         with seeded(seed) if settings.own_streams else contextlib.nullcontext():
             output: Tensor = self._half.module(x)
         return output
+
+    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Loss of a batch on the half that ends the network."""
+        scores = self._through(x)
+        if self.scored is not None:
+            self.scored(scores, y)
+        return functional.cross_entropy(scores, y)
 
     def _update(self) -> None:
         sgd_step(self._half.parameters, self._settings.learning_rate)
@@ -147,7 +155,7 @@ class Bottom(_Side):
         self._y = self._y if labels is None else _targets(labels, self._batch(), self._network)
         if self._y is None:
             raise MisfitError("the first batch has no labels")
-        loss = functional.cross_entropy(self._through(self._batch()), self._y)
+        loss = self._loss(self._batch(), self._y)
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         self._update()
@@ -187,7 +195,7 @@ class Top(_Side):
         if self._y is None:
             raise MisfitError("the first batch has no labels")
         self._iteration += 1
-        loss = functional.cross_entropy(self._through(x), self._y)
+        loss = self._loss(x, self._y)
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         self._update()

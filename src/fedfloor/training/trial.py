@@ -39,7 +39,7 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
         *([Task("gradient", (0, _FEW), 1)] if observes else []),
     ]
     results = [carry_out(work, task, first, np.empty((task.vectors, first.size), np.float32)) for task in tasks]
-    loss = float(results[0][0])
+    loss = float(results[0][0, 0])
     if not math.isfinite(loss):
         problem = f"its loss is {loss:g} with its first weights, before any step"
         raise ModelError(f"{label}: {problem}. Initialise it with smaller weights, or fix its layers")

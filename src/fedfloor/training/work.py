@@ -28,7 +28,7 @@ from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
-from fedfloor.training.network.split import joined_step, sgd_step
+from fedfloor.training.network.split import joined_step, sgd_step, squared_losses
 from fedfloor.training.network.weights import Layout
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
@@ -49,6 +49,7 @@ class Job:
     apart: bool  #: train the halves separately, as real machines do
     boundary: int = 32  #: [bit] per number that crosses the cut
     device: str = "cpu"  #: torch device
+    sample_losses: bool = False  #: measure the mean square of the losses of single samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ class Work:
         self._device = self._built.device
         self.network, self.layout = self._built.network, self._built.layout
         self._inputs = Inputs(samples.mean, samples.deviation)
+        self._squares = 0.0  # sum over the steps of the device that trains
+        self._scored = self._add_squares if job.sample_losses else None
 
     @property
     def stacks(self) -> int:
@@ -116,14 +119,23 @@ class Work:
         return vector
 
     def train(self, index: int, devices: Ints, cuts: Ints, weights: Vector, out: Vector) -> Floats:
-        """Train devices (k,) locally in a round; fills `out` (k, P) with their weights, returns mean losses (k,)."""
+        """Train devices (k,) locally in a round; fills `out` (k, P) with their weights.
+
+        Returns (k, 2): mean losses, and mean squares of the losses of single samples, nan if they are not measured.
+        """
         if self.stacks > 1:
             return self._train_stacked(index, devices, weights, out)
-        losses = np.empty(devices.size)
+        losses = np.full((devices.size, 2), np.nan)
         for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
-            losses[k] = self._train_one(index, n, cut, weights)
+            self._squares = 0.0
+            losses[k, 0] = self._train_one(index, n, cut, weights)
+            if self.job.sample_losses:
+                losses[k, 1] = self._squares / self.job.iterations
             self.layout.save(out[k])
         return losses
+
+    def _add_squares(self, scores: Tensor, y: Tensor) -> None:
+        self._squares += squared_losses(scores, y)
 
     def _train_one(self, index: int, n: int, cut: int, weights: Vector) -> float:
         """Train one device in the network; returns its mean loss."""
@@ -137,7 +149,7 @@ class Work:
         for iteration in range(job.iterations):
             if iteration == 0 or job.redraw:
                 x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
-            total += float(joined_step(self.network, x, y))
+            total += float(joined_step(self.network, x, y, self._scored))
             sgd_step(self._built.parameters, job.learning_rate)
         return total / job.iterations
 
@@ -152,6 +164,7 @@ class Work:
         settings = DeviceRound(job.seed, index, n, cut, job.learning_rate, job.boundary, own_streams=job.apart)
         bottom = Bottom(built, settings, self._inputs, weights[:below])
         top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
+        (bottom if top is None else top).scored = self._scored
         total = 0.0
         for iteration in range(job.iterations):
             samples, labels = None, None
@@ -180,12 +193,14 @@ class Work:
         job = self.job
         self.layout.load(weights)
         stack, totals = DenseStack(self.network, devices.size), torch.zeros(devices.size, dtype=torch.float64)
+        squares = torch.zeros(devices.size, dtype=torch.float64) if job.sample_losses else None
         for iteration in range(job.iterations):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
-            totals += stack.step(x, y, share, job.learning_rate).cpu().double()
+            totals += stack.step(x, y, share, job.learning_rate, squares).cpu().double()
         stack.save(out)
-        return cast("Floats", (totals / job.iterations).numpy())
+        squares = torch.full_like(totals, torch.nan) if squares is None else squares / job.iterations
+        return cast("Floats", torch.stack([totals / job.iterations, squares], dim=1).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
         images, labels = self.samples.images, self.samples.labels

@@ -84,8 +84,10 @@ def in_order(
 
 def train_devices(
     engine: Engine, index: int, devices: Ints, cuts: Ints, weights: Vector
-) -> Iterator[tuple[int, float, Vector]]:
-    """Train devices (k,) locally in a round: yields each device, its mean loss and its weights (P,), in order.
+) -> Iterator[tuple[int, float, float, Vector]]:
+    """Train devices (k,) locally in a round: yields each device and its weights (P,), in order.
+
+    Between them stand its mean loss and the mean square of its sample losses, nan if that is not measured.
 
     Devices that train at once have batches of similar size, because shorter batches are padded.
     """
@@ -97,11 +99,11 @@ def train_devices(
     tasks = [
         Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum())) for piece in pieces
     ]
-    early: dict[int, tuple[float, Vector]] = {}  # results whose turn has not come
+    early: dict[int, tuple[float, float, Vector]] = {}  # results whose turn has not come
     turn = 0  # place in `devices` whose result comes next
     for piece, (losses, trained) in zip(pieces, engine.run(tasks, weights), strict=True):
-        for k, loss, vector in zip(piece.tolist(), losses.tolist(), trained, strict=True):
-            early[k] = loss, vector if k == turn else vector.copy()
+        for k, (loss, square), vector in zip(piece.tolist(), losses.tolist(), trained, strict=True):
+            early[k] = loss, square, vector if k == turn else vector.copy()
             while turn in early:
                 yield int(devices[turn]), *early.pop(turn)
                 turn += 1

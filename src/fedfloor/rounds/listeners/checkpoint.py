@@ -24,7 +24,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -32,6 +32,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from fedfloor.errors import RunLogError, shown
 from fedfloor.files import failed_write, make_private, read_if_there, write_whole
 from fedfloor.rounds.listeners.log import RoundLog
+from fedfloor.rounds.listeners.state import KEEPS_STATE, StateWatch
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.contract import Plant, PlantState
 from fedfloor.rounds.record import problem_of
@@ -91,13 +92,17 @@ class Checkpoints:
     every: int
     data: str  #: fingerprint of the data
     run: str  #: fingerprint of the scenario
+    watch: StateWatch | None = None  #: hears of a round before this one does; None if the policy cannot keep state
 
     def hear(self, ended: FinishedRound) -> None:
         """Take a checkpoint if it is time; the log is on the disk before the checkpoint relies on it."""
         if ended.last or self.plant.index % self.every == 0:
             self.log.sync()
             origin = Origin(data=self.data, run=self.run, log=self.log.digest)
-            save_checkpoint(self.folder, self.plant.snapshot(), clock=ended.record.clock, origin=origin)
+            state = self.plant.snapshot()
+            if self.watch is not None and self.watch.found:
+                state = replace(state, values={**state.values, KEEPS_STATE: True})
+            save_checkpoint(self.folder, state, clock=ended.record.clock, origin=origin)
 
 
 def save_checkpoint(run: Path, state: PlantState, *, clock: float, origin: Origin) -> None:

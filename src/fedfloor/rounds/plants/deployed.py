@@ -214,7 +214,7 @@ class DeployedPlant:
         received = [
             Received(reply.floor, reply.points, reply.loss, reply.model) for reply in replies if reply.model is not None
         ]
-        loss = self._model.advance(self.index, received)
+        loss = self._model.advance(self.index, received, decision.weight)
         if self._gains is not None:
             self._learn_gains(self._gains, orders, replies)
         train_time = time.perf_counter() - begun

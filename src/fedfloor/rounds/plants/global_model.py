@@ -92,17 +92,21 @@ class GlobalModel:
         except OverflowError as error:
             raise diverged(index, f"{self.scenario.floors[floor].name}: its update {error}") from None
 
-    def advance(self, index: int, received: Sequence[Received]) -> Floats:
+    def advance(self, index: int, received: Sequence[Received], weight: Floats | None = None) -> Floats:
         """Average what was received, in the order of the floors; returns their training losses (M,), nan for others.
 
-        A round that no floor completes leaves the weights as they are.
+        A round that no floor completes leaves the weights as they are. `weight` (M,) multiplies the floors' points.
         """
         loss = np.full(self.last_loss.size, np.nan)
         for entry in received:
             loss[entry.floor] = entry.loss
         if received:
             start = self.weights
-            self.weights = self._exchange.combined(start, [(entry.points, entry.model) for entry in received])
+            shares = [
+                entry.points if weight is None else entry.points * float(weight[entry.floor]) for entry in received
+            ]
+            models = [entry.model for entry in received]
+            self.weights = self._exchange.combined(start, list(zip(shares, models, strict=True)))
             if not np.isfinite(self.weights).all():
                 raise diverged(index, "the averaged weights are not finite")
             if self.divergence is not None:

@@ -94,28 +94,30 @@ class LearningPlant:
         start, received = self.weights, list[Received]()
         downloaded = self._model.downloaded(self.index)
         target = self._full_steps(start) if observes else None
-        divergence = np.full(trains.size, np.nan)
+        divergence, rms_loss = np.full((2, trains.size), np.nan)
         learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
         floors = zip(self.scenario.floors, trains, strict=True)
         self.tell(Event(training=tuple(floor.name for floor, busy in floors if busy)))
         devices = np.flatnonzero(trains[self._floor])
         results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], downloaded)
         for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
-            losses: list[tuple[float, float]] = []
+            losses: list[tuple[float, float, float]] = []
             model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
             if target is not None:
                 divergence[m] = distance(model[learnt], target[learnt])
             if outcome.completed[m]:
-                points = math.fsum(weight for weight, _ in losses)
-                loss = math.fsum(weight * value for weight, value in losses) / points
+                points = math.fsum(weight for weight, _, _ in losses)
+                loss = math.fsum(weight * value for weight, value, _ in losses) / points
+                rms_loss[m] = math.sqrt(math.fsum(weight * square for weight, _, square in losses) / points)
                 sent = self._model.uploaded(model, downloaded, index=self.index, floor=m)
                 received.append(Received(m, points, loss, sent))
-        loss_of_floors = self._model.advance(self.index, received)
+        loss_of_floors = self._model.advance(self.index, received, decision.weight)
         train_time = time.perf_counter() - begun
         tested = self._model.tested(self.index)
         return dataclasses.replace(
             outcome,
             loss=loss_of_floors,
+            rms_loss=rms_loss if self.engine.work.job.sample_losses else None,
             accuracy=tested.accuracy,
             test_loss=tested.loss,
             divergence_bound=np.full(trains.size, np.nan) if self._estimates.bound is None else self._estimates.bound,
@@ -164,18 +166,22 @@ class LearningPlant:
         return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
 
     def _checked(
-        self, group: Iterator[tuple[int, float, Vector]], losses: list[tuple[float, float]], *, counts: bool
+        self,
+        group: Iterator[tuple[int, float, float, Vector]],
+        losses: list[tuple[float, float, float]],
+        *,
+        counts: bool,
     ) -> Iterator[tuple[float, Vector]]:
-        """Batch size and weights of a floor's devices, for averaging; adds batch size and loss to `losses`.
+        """Batch size and weights of a floor's devices, for averaging; adds its size, loss and square to `losses`.
 
         A value that is not finite ends the run, unless the floor trains for a measurement only and does not count.
         """
-        for n, loss, weights in group:
+        for n, loss, square, weights in group:
             if counts and not (math.isfinite(loss) and np.isfinite(weights).all()):
                 floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
                 problem = f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite"
                 raise diverged(self.index, problem)
-            losses.append((float(self._batch[n]), loss))
+            losses.append((float(self._batch[n]), loss, square))
             yield float(self._batch[n]), weights
 
     def _counts(self) -> Ints:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedfloor.scheduling.fixed import on_best_channels
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Decision, RoundState
 
 
 @dataclass(frozen=True, slots=True)
-class ParticipationRate:
-    """Floors drawn with their target rates as probabilities, fixed allocation (Sec. VII-B)."""
+class ParticipationRate(Selecting):
+    """Floors drawn with their target rates as probabilities (Sec. VII-B)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling: one draw decides for all, so that their number hardly varies."""
@@ -24,4 +24,4 @@ class ParticipationRate:
         share = min(1.0, channels / max(rates.sum(), 1e-300))
         steps = np.floor(np.cumsum(rates * share) + rng.random())
         selection = order[np.diff(steps, prepend=0.0) > 0]
-        return on_best_channels(state, np.sort(selection[:channels]))
+        return self.served(state, np.sort(selection[:channels]))

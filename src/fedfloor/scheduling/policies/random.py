@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedfloor.scheduling.fixed import on_best_channels
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Decision, RoundState
 
 
 @dataclass(frozen=True, slots=True)
-class RandomScheduler:
-    """J floors drawn uniformly in every round, fixed allocation (Sec. VII-A)."""
+class RandomScheduler(Selecting):
+    """J floors drawn uniformly in every round (Sec. VII-A)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw the floors of this round."""
         gateways, channels = state.gain_up.shape
         rng = np.random.default_rng([state.seed, state.index])  # a new draw in every round, the same one on replay
-        return on_best_channels(state, rng.choice(gateways, size=min(gateways, channels), replace=False))
+        return self.served(state, rng.choice(gateways, size=min(gateways, channels), replace=False))

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedfloor.scheduling.fixed import on_best_channels
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Decision, RoundState
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobinScheduler:
-    """Groups of J floors, one group after the other, fixed allocation (Sec. VII-A)."""
+class RoundRobinScheduler(Selecting):
+    """Groups of J floors, one group after the other (Sec. VII-A)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Pick the group whose turn it is."""
         gateways, channels = state.gain_up.shape
         # Paper note: the paper prints ceil(J/M) groups, which is 1; ceil(M/J) groups is what fills the channels.
         group = state.index % -(-gateways // channels)
-        return on_best_channels(state, np.arange(group * channels, min((group + 1) * channels, gateways)))
+        return self.served(state, np.arange(group * channels, min((group + 1) * channels, gateways)))

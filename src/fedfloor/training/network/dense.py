@@ -64,8 +64,11 @@ class DenseStack:
                 bias = None if module.bias is None else module.bias.detach().expand(count, 1, -1).clone()  # (k, 1, out)
                 self._layers.append((weight, bias, None if isinstance(follower, nn.Linear) else follower))
 
-    def step(self, x: Tensor, y: Tensor, share: Tensor, rate: float) -> Tensor:
-        """Take one SGD step for every device; x (k, B, ...), y and sample weights `share` (k, B) -> losses (k,)."""
+    def step(self, x: Tensor, y: Tensor, share: Tensor, rate: float, squares: Tensor | None = None) -> Tensor:
+        """Take one SGD step for every device; x (k, B, ...), y and sample weights `share` (k, B) -> losses (k,).
+
+        Adds the mean squares of sample losses to `squares` (k,), float64, if they are asked for.
+        """
         with torch.no_grad():
             outputs = [x.flatten(2)]  # (k, B, in)
             for weight, bias, activation in self._layers:
@@ -73,6 +76,9 @@ class DenseStack:
                 outputs.append(product if activation is None else activation(product))
             scores = outputs.pop().log_softmax(-1)  # (k, B, classes)
             losses = -(scores.gather(2, y.unsqueeze(2)).squeeze(2) * share).sum(1)
+            if squares is not None:
+                single = scores.gather(2, y.unsqueeze(2)).squeeze(2).cpu().double()
+                squares += (single.square() * share.cpu().double()).sum(1)
             error = scores.exp_().sub_(functional.one_hot(y, scores.shape[2])).mul_(share.unsqueeze(2))
             for at in range(len(self._layers) - 1, -1, -1):
                 weight, bias, _ = self._layers[at]

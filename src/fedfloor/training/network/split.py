@@ -1,12 +1,18 @@
 """The two halves of a network, a training step without a cut, and the step of the weights."""
 
-__all__ = ["halves", "joined_step", "sgd_step"]
+__all__ = ["Scored", "halves", "joined_step", "sgd_step", "squared_losses"]
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fedfloor.training.network.description import chain, cut_points
+
+#: told the scores (B, classes) and the labels (B,) of every training step
+Scored: TypeAlias = Callable[[Tensor, Tensor], None]
 
 
 def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequential]:
@@ -16,9 +22,18 @@ def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequenti
     return nn.Sequential(*modules[:at]), nn.Sequential(*modules[at:])
 
 
-def joined_step(network: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+def squared_losses(scores: Tensor, y: Tensor) -> float:
+    """Mean of the squared losses of single samples, of scores (B, classes) and labels (B,); outside of the gradient."""
+    with torch.no_grad():
+        return float(functional.cross_entropy(scores.detach(), y, reduction="none").cpu().double().square().mean())
+
+
+def joined_step(network: nn.Module, x: Tensor, y: Tensor, scored: Scored | None = None) -> Tensor:
     """Forward and backward on the whole network; by the chain rule the gradients are those of every cut."""
-    loss = functional.cross_entropy(network(x), y)
+    scores = network(x)
+    loss = functional.cross_entropy(scores, y)
+    if scored is not None:
+        scored(scores, y)
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)  # backward() would copy some of them
     for parameter, gradient in zip(parameters, gradients, strict=True):

@@ -1,0 +1,207 @@
+"""How selecting policies give the floors that they chose cuts, frequencies, powers and channels.
+
+fixed     the allocation of the scenario's `[baseline]`
+exact     the solver's: the best of everything for the chosen floors
+one_cut   the best single cut for all devices, frequencies and powers of `[baseline]`
+dtfl      each device takes the deepest cut that delays nobody (DTFL), frequencies and powers of `[baseline]`
+"""
+
+__all__ = ["ALLOCATIONS", "Selecting", "allocated", "check_setting", "floor_delays"]
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedfloor.arrays import Bools, Floats, Ints
+from fedfloor.costs.compute import computing_energy, exceeds, split_of
+from fedfloor.errors import shown
+from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
+from fedfloor.scheduling.usage import link_times, training_usage, usage_of
+
+ALLOCATIONS = ("fixed", "exact", "one_cut", "dtfl")
+_FIXED = ALLOCATIONS[0]
+_SMALL = 200  #: floor-channel pairs that the interpreter may decide
+#: [s] stands for a link that never delivers, so that the assignment stays solvable
+_NEVER = 1e12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selecting:
+    """What the policies have in common that select floors and leave the rest to an allocation."""
+
+    #: left out of the policy's name if it has its default, as if it did not exist
+    allocation: str = field(default=_FIXED, metadata={"unwritten": True})
+
+    def __post_init__(self) -> None:
+        if self.allocation not in ALLOCATIONS:
+            names = f"{', '.join(ALLOCATIONS[:-1])} or {ALLOCATIONS[-1]}"
+            raise ValueError(f"allocation must be {names}, got {shown(self.allocation)}")
+
+    def delays(self, state: RoundState) -> Floats:
+        """Delay of every floor on every channel under the allocation in use, (M, J) [s]."""
+        return floor_delays(state, self.allocation)
+
+    def served(self, state: RoundState, floors: Ints, *, within: float = np.inf) -> Decision:
+        """The decision that serves floors, at most J; see `allocated`."""
+        return allocated(state, floors, self.allocation, within=within)
+
+    def first_delay(self) -> str:
+        """Say that the solver is compiled first, if it is needed; empty otherwise."""
+        return _first_delay() if self.allocation == "exact" else ""
+
+
+def check_setting(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:
+    """Refuse a setting that is not a number from `least` to `most`."""
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or not least <= value <= most:  # type: ignore[operator]
+        kind = "a whole number" if whole else "a number"
+        raise ValueError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
+
+
+def _first_delay() -> str:
+    from fedfloor.scheduling.solver.solve import first_delay  # noqa: PLC0415  # the compiler takes long to load
+
+    return first_delay("exact")
+
+
+def floor_delays(state: RoundState, name: str = _FIXED) -> Floats:
+    """Delay of every floor on every channel if it is served alone, (M, J) [s]; very long where it never ends.
+
+    Under `exact` it is inf where a floor cannot take part. Under `one_cut` and `dtfl`, other
+    floors may change the cuts of a floor that is not alone.
+    """
+    if name == "exact":
+        return _least_delays(state)
+    if name == "one_cut":
+        return _one_cut_delays(state)
+    allocation = fixed_allocation(state)
+    if name == "dtfl":
+        allocation = dataclasses.replace(allocation, cut=_tiered_cuts(state, state.plant.devices.floor))
+    return _delays_of(state, allocation)
+
+
+def allocated(state: RoundState, floors: Ints, name: str = _FIXED, *, within: float = np.inf) -> Decision:
+    """The decision that serves floors (at most J), on the channels with the least total delay.
+
+    Links slower than `within` [s] are used only where nothing else is left. `exact` minimises the delay of the round
+    instead, and leaves out floors that have not enough energy or memory.
+    """
+    if name == "exact":
+        return _exact(state, floors)
+    allocation = fixed_allocation(state)
+    if name == "one_cut":
+        return _with_one_cut(state, floors, within)
+    if name == "dtfl":
+        chosen = np.isin(state.plant.devices.floor, floors)
+        cut = np.where(chosen, _tiered_cuts(state, np.where(chosen, 0, 1)), allocation.cut)
+        allocation = dataclasses.replace(allocation, cut=cut)
+    channel = _best_channels(_delays_of(state, allocation), floors, within)
+    return Decision(channel) if name == _FIXED else Decision(channel, allocation)
+
+
+def _delays_of(state: RoundState, allocation: Allocation) -> Floats:
+    """Delay of every floor on every channel under an allocation, (M, J) [s]."""
+    links = link_times(state, allocation.power)
+    training = training_usage(state, allocation.cut, allocation.frequency).time
+    return np.minimum(links.download + links.upload + training[:, None], _NEVER)
+
+
+def _best_channels(delay: Floats, floors: Ints, within: float) -> Ints:
+    """Channels (M,) with the least total delay for some floors."""
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # takes half a second to load
+
+    rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER)[floors])
+    channel = np.full(delay.shape[0], IDLE)
+    channel[floors[rows]] = columns
+    return channel
+
+
+def _least_delays(state: RoundState) -> Floats:
+    """Least delay of every floor on every channel, (M, J) [s]; inf where it cannot take part."""
+    from fedfloor.scheduling.solver.compiling import decided  # noqa: PLC0415  # the compiler takes long to load
+    from fedfloor.scheduling.solver.exact import least_delays  # noqa: PLC0415
+    from fedfloor.scheduling.solver.packing import pack  # noqa: PLC0415
+
+    small = state.gain_up.size <= _SMALL
+    return decided(lambda: least_delays(*pack(state)).best, is_small=small, first_delay=_first_delay)
+
+
+def _exact(state: RoundState, floors: Ints) -> Decision:
+    """Serve as many of the floors as can be served, with the least delay of the round."""
+    from fedfloor.scheduling.solver.solve import solve  # noqa: PLC0415  # the compiler takes long to load
+
+    chosen = np.isin(np.arange(state.queue.size), floors)
+    weather = dataclasses.replace(state.weather, uplink_gain=np.where(chosen[:, None], state.gain_up, 0.0))
+    alone = dataclasses.replace(state, weather=weather, queue=np.zeros(state.queue.size))
+    return solve(alone, 1.0).decision
+
+
+def _one_cut_delays(state: RoundState) -> Floats:
+    """Delay (M, J) [s] of every floor with the cut that lets it complete soonest, or at all."""
+    floors, channels = state.gain_up.shape
+    best, completes = np.full((floors, channels), _NEVER), np.zeros((floors, channels), bool)
+    for cut in _cuts(state):
+        allocation = _with_cut(state, cut)
+        delay = _delays_of(state, allocation)
+        for j in range(channels):
+            usage = usage_of(state, np.full(floors, j), allocation)
+            able = ~(usage.short_of_energy | usage.short_of_memory)
+            better = np.where(able == completes[:, j], delay[:, j] < best[:, j], able)
+            best[better, j], completes[better, j] = delay[better, j], able[better]
+    return best
+
+
+def _with_one_cut(state: RoundState, floors: Ints, within: float) -> Decision:
+    """The cut with which most of the floors complete, then the one with the shortest round."""
+    decisions: list[tuple[int, float, int, Decision]] = []
+    for cut in _cuts(state):
+        candidate = _with_cut(state, cut)
+        channel = _best_channels(_delays_of(state, candidate), floors, within)
+        usage = usage_of(state, channel, candidate)
+        failing = int((usage.short_of_energy | usage.short_of_memory)[floors].sum())
+        delay = float(usage.delay[floors].max(initial=0.0))
+        decisions.append((failing, delay, cut, Decision(channel, candidate)))
+    return min(decisions, key=lambda entry: entry[:3])[3]
+
+
+def _cuts(state: RoundState) -> range:
+    return range(state.plant.workload.min_cut, state.plant.workload.layers + 1)
+
+
+def _with_cut(state: RoundState, cut: int) -> Allocation:
+    """The fixed allocation with another cut."""
+    return dataclasses.replace(fixed_allocation(state), cut=np.full(state.plant.devices.floor.size, cut))
+
+
+def _tiered_cuts(state: RoundState, group: Ints) -> Ints:
+    """Cuts (N,) of DTFL: with T_n(l) the longer of the two sides' times, T* = max over n of min over l of T_n(l).
+
+    Each device takes the deepest cut with T_n(l) <= T*. The maximum is over the devices of the same group (N,). Only
+    cuts within a device's own energy and memory count, if there are any.
+    """
+    cuts, devices = np.array(_cuts(state)), group.size
+    times, fits = np.empty((cuts.size, devices)), np.empty((cuts.size, devices), bool)
+    for row, cut in enumerate(cuts.tolist()):
+        times[row], fits[row] = _side_times(state, cut)
+    times[~fits & fits.any(axis=0)] = np.inf
+    least = times.min(axis=0)
+    slowest = np.array([least[group == entry].max(initial=0.0) for entry in range(int(group.max()) + 1)])
+    in_time = times <= slowest[group]
+    return np.asarray(cuts[cuts.size - 1 - np.argmax(in_time[::-1], axis=0)])
+
+
+def _side_times(state: RoundState, cut: int) -> tuple[Floats, Bools]:
+    """Longer of the times [s] of a device and its gateway at a cut, (N,), and whether the device can afford it."""
+    plant, allocation = state.plant, _with_cut(state, cut)
+    devices, floor, split = plant.devices, plant.devices.floor, split_of(plant, allocation.cut)
+    below = split.bottom_flop / (devices.flops_per_cycle * devices.frequency)
+    energy = computing_energy(
+        split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
+    )
+    if plant.link_costs is not None:
+        links = plant.link_costs.at(allocation.cut)
+        below, energy = below + links.time, energy + links.device_energy
+    above = split.top_flop / (plant.gateways.flops_per_cycle[floor] * allocation.frequency)
+    affordable = ~exceeds(energy, state.weather.device_energy) & ~exceeds(split.bottom_bytes, devices.memory_bytes)
+    return np.maximum(below, above), affordable

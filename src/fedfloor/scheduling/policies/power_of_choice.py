@@ -1,0 +1,36 @@
+"""Power of choice (Cho, Wang and Joshi, AISTATS 2022), its variant rpow-d, which knows only last losses."""
+
+__all__ = ["PowerOfChoice"]
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedfloor.costs.compute import floor_sum
+from fedfloor.scheduling.allocating import Selecting, check_setting
+from fedfloor.scheduling.ranking import by_loss
+from fedfloor.scheduling.state import Decision, RoundState
+
+
+@dataclass(frozen=True, slots=True)
+class PowerOfChoice(Selecting):
+    """Draws d floors by the size of their data, and serves the J of them with the highest last loss (rpow-d)."""
+
+    needs_training: ClassVar[bool] = True
+    needs_history: ClassVar[bool] = True
+
+    d: int = 6  #: candidates: twice the channels of the presets of the paper
+
+    def __post_init__(self) -> None:
+        Selecting.__post_init__(self)
+        check_setting("d", self.d, 1, 1_000_000, whole=True)
+
+    def schedule(self, state: RoundState) -> Decision:
+        """Draw candidates without replacement, then take those with the highest loss, new ones first."""
+        floors, channels = state.gain_up.shape
+        data = floor_sum(state.plant.devices.batch, state.plant.devices.floor, floors)
+        rng = np.random.default_rng([state.seed, state.index, 4])
+        drawn = rng.choice(floors, size=min(max(self.d, channels), floors), replace=False, p=data / data.sum())
+        order = by_loss(state, lowest_first=False)
+        return self.served(state, np.sort(order[np.isin(order, drawn)][:channels]))

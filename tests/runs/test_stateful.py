@@ -1,0 +1,93 @@
+"""Policies that keep state on themselves: noticed in the run, refused on resume and when a round is decided again."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedfloor
+from fedfloor.errors import PolicyError, RunLogError
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint
+from fedfloor.scheduling.state import IDLE, Decision, RoundState
+
+STATEFUL = "tests.runs.test_stateful:Turning"
+PURE = "tests.runs.test_stateful:Steady"
+TINY = (
+    "model.width=0.1",
+    "participation.rates=uniform",
+    "training.evaluate_every=9",
+    "training.checkpoint_every=2",
+    "training.batch_fraction=0.02",
+)
+
+
+def serving(floor: int, state: RoundState) -> Decision:
+    channel = np.full(state.queue.size, IDLE)
+    channel[floor] = 0
+    return Decision(channel)
+
+
+class Turning:
+    """Serves the floors in turn, and counts the turns itself."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.turn = start - 1
+
+    def schedule(self, state: RoundState) -> Decision:
+        self.turn += 1
+        return serving(self.turn % state.queue.size, state)
+
+
+class Steady:
+    """Serves the floors in turn, by the number of the round."""
+
+    needs_history = True
+
+    def schedule(self, state: RoundState) -> Decision:
+        assert state.history is not None
+        assert state.history.rounds == state.index
+        return serving(state.index % state.queue.size, state)
+
+
+def run(policy: str, out: Path, rounds: int, **options: Any) -> Any:
+    return fedfloor.run("quick", policy, overrides=TINY, out=out, rounds=rounds, workers=1, **options)
+
+
+def test_a_policy_that_keeps_state_is_named_once_and_not_resumed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(STATEFUL, tmp_path / "run", 4)
+    (warning,) = [entry.getMessage() for entry in caplog.records if "keeps state" in entry.getMessage()]
+    assert "decides round 1 otherwise than a new object of it" in warning
+    assert json.loads((tmp_path / "run" / "checkpoint" / "state.json").read_text())["policy_keeps_state"] is True
+    before = (tmp_path / "run" / "rounds.jsonl").read_bytes()
+    with pytest.raises(RunLogError, match=r"cannot be resumed: its policy .* kept state on itself"):
+        run(STATEFUL, tmp_path / "run", 6, resume=True)
+    assert (tmp_path / "run" / "rounds.jsonl").read_bytes() == before
+    with pytest.raises(PolicyError, match=r"decides round 3 otherwise than .* has logged it: it keeps state on itself"):
+        fedfloor.plan(tmp_path / "run", round=3, own=True)
+    assert fedfloor.plan(tmp_path / "run", round=0, own=True)["gateways"][0]["channel"] == 0
+    assert fedfloor.plan(tmp_path / "run", STATEFUL, round=3)["gateways"][0]["channel"] == 0  # asked for by name
+    assert fedfloor.plan(tmp_path / "run", "random", round=3)["policy"] == "random"
+
+
+def test_a_policy_without_state_is_resumed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(PURE, tmp_path / "run", 3)
+        done = run(PURE, tmp_path / "run", 5, resume=True)
+    assert done.resumed == 3
+    assert not [entry for entry in caplog.records if "keeps state" in entry.getMessage()]
+    checkpoint = load_checkpoint(tmp_path / "run")
+    assert checkpoint is not None
+    assert "policy_keeps_state" not in checkpoint.state.values
+    assert fedfloor.plan(tmp_path / "run", round=4, own=True)["gateways"][4]["channel"] == 0
+
+
+def test_a_simulation_names_such_a_policy_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        fedfloor.simulate("quick", f"{STATEFUL}:start=2", rounds=5)
+    assert sum("keeps state" in entry.getMessage() for entry in caplog.records) == 1
