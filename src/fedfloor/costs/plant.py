@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, read_only
-from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits
+from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits, velocity_bytes, velocity_flop
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
 from fedfloor.costs.measured import fitting_profiles, half_bytes, half_cycles
 from fedfloor.costs.precision import PICTURE_BITS, download_bits, scale_bits, upload_bits
@@ -159,7 +159,10 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """Measured costs of one round; arrays have a row per device and a column per cut, (N, L+1)."""
+    """Costs of one round that FLOPs per sample alone do not give, because they were measured or include momentum.
+
+    Arrays have a row per device and a column per cut, (N, L+1).
+    """
 
     bottom_cycles: Floats  #: [1] of the device, for the layers below the cut
     top_cycles: Floats  #: [1] of its gateway, for the layers above the cut
@@ -175,7 +178,7 @@ class PlantArrays:
     band: Band
     gateways: Gateways
     devices: Devices
-    measured: MeasuredCosts | None = None  #: None: all costs follow from the workload
+    measured: MeasuredCosts | None = None  #: None: all costs follow from the workload, which has no FLOPs of momentum
     link_costs: LinkCosts | None = field(init=False)  #: None if the links of devices cost nothing
 
     def __post_init__(self) -> None:
@@ -212,14 +215,22 @@ def network_workload(
 
 def workload_of(scenario: Scenario) -> Workload:
     """Workload of a round in this scenario."""
+    costs = layer_costs(scenario.layers, scenario.costs.model)
+    if _counts_momentum(scenario):
+        costs = replace(costs, gradient_bytes=costs.gradient_bytes + velocity_bytes(scenario.layers))
     return network_workload(
         scenario.layers,
-        layer_costs(scenario.layers, scenario.costs.model),
+        costs,
         local_iterations=scenario.training.local_iterations,
         min_cut=scenario.training.min_cut,
         precision=scenario.precision,
         traffic=traffic_of(scenario) if any(device.link for device in scenario.devices) else None,
     )
+
+
+def _counts_momentum(scenario: Scenario) -> bool:
+    """Whether the cost model has momentum to count; the paper's table knows none."""
+    return scenario.training.momentum > 0.0 and scenario.costs.model == "exact"
 
 
 def traffic_of(scenario: Scenario) -> Traffic:
@@ -281,22 +292,32 @@ def arrays_of(scenario: Scenario) -> PlantArrays:
 
 
 def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
-    """Costs of a round where machines have profiles, and counted ones where they have none; None without profiles."""
+    """Costs of a round where machines have profiles, and counted ones where they have none; None if none is needed.
+
+    Momentum adds its FLOPs to what is counted, and its bytes to all. Times are measured without it.
+    """
     devices, workload = plant.devices, plant.workload
     of_devices = _rows_of([device.profile for device in scenario.devices])
     of_gateways = _rows_of([floor.gateway.profile for floor in scenario.floors for _ in floor.devices])
-    if not of_devices and not of_gateways:
+    if not of_devices and not of_gateways and not _counts_momentum(scenario):
         return None
     profiles = fitting_profiles(scenario)
     costs = counted_costs(plant)
+    velocity = _below(velocity_bytes(scenario.layers)) if scenario.training.momentum > 0.0 else np.zeros(1)
+    if _counts_momentum(scenario):
+        flop = workload.local_iterations * _below(velocity_flop(scenario.layers))  # (L+1,)
+        costs.bottom_cycles[:] += flop / devices.flops_per_cycle[:, None]
+        costs.top_cycles[:] += (flop[-1] - flop) / plant.gateways.flops_per_cycle[devices.floor][:, None]
     for path, rows in of_devices.items():
         batch, profile = devices.batch[rows], profiles[path]
         costs.bottom_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).bottom
-        costs.bottom_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
+        held = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
+        costs.bottom_bytes[rows] = held + velocity
     for path, rows in of_gateways.items():
         batch, profile = devices.batch[rows], profiles[path]
         costs.top_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).top
-        costs.top_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
+        held = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
+        costs.top_bytes[rows] = held + velocity[-1] - velocity
     return costs
 
 

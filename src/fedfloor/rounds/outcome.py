@@ -31,6 +31,7 @@ class Outcome:
     device_energy: Floats  #: (N,) [J] spent
     loss: Floats  #: (M,) [1] training loss; nan without training
     accuracy: float | None = None  #: of the global model, on rounds that evaluate
+    raw_accuracy: float | None = None  #: of its raw weights, if `accuracy` is that of averaged ones
     test_loss: float | None = None
     divergence_bound: Floats | None = None  #: (M,) Theorem 1, nan where unknown; None for plants that do not train
     divergence: Floats | None = None  #: (M,) measured, nan where it was not; None for plants that do not train

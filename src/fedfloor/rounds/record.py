@@ -61,6 +61,8 @@ Words = Annotated[str, Field(min_length=1)]
 Measured: TypeAlias = Annotated[
     float | Literal[Absent.ABSENT] | None, GetPydanticSchema(lambda _, schema_of: schema_of(Amount | None))
 ]
+#: absent: there was no such test
+Tested: TypeAlias = Annotated[float | Literal[Absent.ABSENT], GetPydanticSchema(lambda _, schema_of: schema_of(Share))]
 Grain = Literal["round", "gateway", "device"]
 Kind = TypeVar("Kind")
 
@@ -150,6 +152,7 @@ class RoundRecord:
     delay_s: Amount | None  #: null: without end
     clock_s: Amount | None  #: simulated time at the end of the round
     accuracy: Share | None  #: null in rounds without an evaluation
+    raw_accuracy: Tested = ABSENT  #: of the weights that training goes on from; absent unless others are served
     loss: Finite | None
     gateways: tuple[GatewayRecord, ...]
     weather: WeatherRecord | None = None  #: written only if the plant cannot draw it again
@@ -211,6 +214,7 @@ def record_of(
         delay_s=_number(delay),
         clock_s=_number(clock),
         accuracy=outcome.accuracy,
+        raw_accuracy=ABSENT if outcome.raw_accuracy is None else outcome.raw_accuracy,
         loss=outcome.test_loss,
         gateways=tuple(_gateways(state, decision, outcome)),
         weather=_weather(state.weather) if with_weather else None,
@@ -334,6 +338,8 @@ def json_line(record: RoundRecord | TimingRecord) -> str:
     table = _table(record)
     if isinstance(record, RoundRecord):
         table["gateways"] = [_gateway_table(gateway) for gateway in record.gateways]
+        if record.raw_accuracy is ABSENT:
+            del table["raw_accuracy"]
         if record.weather is None:
             del table["weather"]
         else:

@@ -28,8 +28,9 @@ from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
-from fedfloor.training.network.split import joined_step, sgd_step
+from fedfloor.training.network.split import Momentum, joined_step, sgd_step
 from fedfloor.training.network.weights import Layout
+from fedfloor.training.schedule import RateSchedule
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
 _AT_ONCE = 256  #: samples per forward pass outside training
@@ -42,13 +43,19 @@ class Job:
 
     model: Model
     seed: int
-    learning_rate: float  #: beta
+    learning_rate: float  #: beta, of the first round and of estimates
     iterations: int  #: K
     batch: Ints  #: (N,) D~_n
     redraw: bool  #: draw a new batch in every iteration
     apart: bool  #: train the halves separately, as real machines do
     boundary: int = 32  #: [bit] per number that crosses the cut
     device: str = "cpu"  #: torch device
+    momentum: float = 0.0  #: mu, inside a round
+    schedule: RateSchedule | None = None  #: of the learning rate; None: it is constant
+
+    def rate(self, index: int) -> float:
+        """Learning rate of a round."""
+        return self.learning_rate if self.schedule is None else self.schedule.rate(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +140,12 @@ class Work:
             return self._train_apart(index, n, cut, weights)
         self.layout.load(weights)
         self.network.train()
-        total = 0.0
+        total, rate, momentum = 0.0, job.rate(index), Momentum.of(job.momentum)
         for iteration in range(job.iterations):
             if iteration == 0 or job.redraw:
                 x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
             total += float(joined_step(self.network, x, y))
-            sgd_step(self._built.parameters, job.learning_rate)
+            sgd_step(self._built.parameters, rate, momentum)
         return total / job.iterations
 
     def _rounds_at(self, cut: int) -> bool:
@@ -149,7 +156,9 @@ class Work:
     def _train_apart(self, index: int, n: int, cut: int, weights: Vector) -> float:
         """Train one device as two machines do; only arrays cross the cut."""
         job, built, below = self.job, self._built, self._built.below(cut)
-        settings = DeviceRound(job.seed, index, n, cut, job.learning_rate, job.boundary, own_streams=job.apart)
+        settings = DeviceRound(
+            job.seed, index, n, cut, job.rate(index), job.boundary, momentum=job.momentum, own_streams=job.apart
+        )
         bottom = Bottom(built, settings, self._inputs, weights[:below])
         top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
         total = 0.0
@@ -177,13 +186,13 @@ class Work:
 
     def _train_stacked(self, index: int, devices: Ints, weights: Vector, out: Vector) -> Floats:
         """Train several devices at once; shorter batches are padded with samples of weight 0."""
-        job = self.job
+        job, rate = self.job, self.job.rate(index)
         self.layout.load(weights)
-        stack, totals = DenseStack(self.network, devices.size), torch.zeros(devices.size, dtype=torch.float64)
+        stack, totals = DenseStack(self.network, devices.size, job.momentum), torch.zeros(devices.size).double()
         for iteration in range(job.iterations):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
-            totals += stack.step(x, y, share, job.learning_rate).cpu().double()
+            totals += stack.step(x, y, share, rate).cpu().double()
         stack.save(out)
         return cast("Floats", (totals / job.iterations).numpy())
 

@@ -38,6 +38,7 @@ from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.participation import GradientStatistics
+from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.network.weights import mean_of
 from fedfloor.weather.draws import Weather
 from fedfloor.weather.measured import MeasuredGains
@@ -162,7 +163,8 @@ class DeployedPlant:
     def __post_init__(self) -> None:
         floors = len(self.scenario.floors)
         self._simulated = SimulatedPlant(self.scenario, starting_rates(self.scenario))
-        self._model = GlobalModel(self.scenario, self.engine, feedback=False)
+        rule = make_rule(self.scenario.aggregation)
+        self._model = GlobalModel(self.scenario, self.engine, rule, feedback=False)
         self._completed = np.zeros(floors, bool)
         if self.scenario.deploy.gains == "measured":
             self._gains = MeasuredGains(self.scenario.radio, floors)
@@ -225,6 +227,7 @@ class DeployedPlant:
             predicted=predicted.usage,
             loss=loss,
             accuracy=tested.accuracy,
+            raw_accuracy=tested.raw_accuracy,
             test_loss=tested.loss,
             divergence_bound=np.full(loss.size, np.nan) if bound is None else bound,
             divergence=np.full(loss.size, np.nan),

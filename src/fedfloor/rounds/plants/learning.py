@@ -25,6 +25,7 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics
+from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.comparing import change_per_length, step_along
 from fedfloor.training.network.weights import average, distance
 from fedfloor.training.tasks import Task
@@ -50,7 +51,7 @@ class LearningPlant:
     def __post_init__(self) -> None:
         scenario = self.scenario
         self._simulated = SimulatedPlant(scenario, starting_rates(scenario))
-        self._model = GlobalModel(scenario, self.engine)
+        self._model = GlobalModel(scenario, self.engine, make_rule(scenario.aggregation))
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
         self._estimates = Estimates(scenario, self._batch, self._floor)
@@ -117,6 +118,7 @@ class LearningPlant:
             outcome,
             loss=loss_of_floors,
             accuracy=tested.accuracy,
+            raw_accuracy=tested.raw_accuracy,
             test_loss=tested.loss,
             divergence_bound=np.full(trains.size, np.nan) if self._estimates.bound is None else self._estimates.bound,
             divergence=divergence,
@@ -182,15 +184,16 @@ class LearningPlant:
         return np.diff(self.engine.work.samples.first)
 
     def _full_steps(self, weights: Vector) -> Vector:
-        """v^{K,t}: K gradient steps on all data of all devices, for comparison only."""
-        training, counts = self.scenario.training, self._counts()
-        current = weights
+        """v^{K,t}: K gradient steps on all data of all devices, for comparison only; as devices, with momentum."""
+        training, counts, rate = self.scenario.training, self._counts(), self.engine.work.job.rate(self.index)
+        current, velocity = weights, np.zeros(weights.size)
         for _ in range(training.local_iterations):
             tasks = [Task("gradient", (n, None), 1) for n in range(counts.size)]
             total = np.zeros(weights.size)
             for n, (_, gradient) in enumerate(self.engine.run(tasks, current)):
                 total += counts[n] / counts.sum() * gradient[0].astype(np.float64)
-            current = (current - training.learning_rate * total).astype(np.float32)
+            velocity = training.momentum * velocity + total
+            current = (current - rate * velocity).astype(np.float32)
         return current
 
     def _estimate(self) -> None:
