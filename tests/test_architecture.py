@@ -25,11 +25,11 @@ ORDER = {
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
-    "scheduling": "state checking usage snapshot conversion solver traits fixed policies registry",
+    "scheduling": "state checking usage free snapshot conversion solver traits fixed policies registry",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
     "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
-    "training/aggregation": "contract absent rules gaps averaging aggregator registry",
+    "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
     "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",

@@ -30,7 +30,12 @@ TOGETHER = {
         "training.schedule_rounds=1",
         "training.schedule_factor=0.5",
     ),
-    "memory of floors, 8 bits": ("aggregation.rule=fedstale", "precision.upload=8", "aggregation.averaged_decay=0.9"),
+    "memory of floors, iterations, 8 bits": (
+        "aggregation.rule=fedstale",
+        "precision.upload=8",
+        "aggregation.averaged_decay=0.9",
+        "training.extra_iterations=3",
+    ),
 }
 ALONE = {
     **{rule: (f"aggregation.rule={rule}",) for rule in rule_summaries() if rule != "mean"},
@@ -38,6 +43,7 @@ ALONE = {
     "averaged": ("aggregation.averaged_decay=0.9",),
     "momentum": ("training.momentum=0.9",),
     "cosine": ("training.schedule=cosine", "training.schedule_rounds=4"),
+    "iterations": ("training.extra_iterations=3",),
     "own rule": ("aggregation.rule=tests.runs.test_levers:Slow", "aggregation.settings={share=0.25}"),
 }
 
@@ -111,6 +117,17 @@ def test_every_lever_gives_the_same_bits_with_any_number_of_workers(
     assert_equal_runs(alone, resumed)
 
 
+def test_floors_that_would_wait_do_more_iterations_in_the_same_time(train: Train) -> None:
+    free, plain = train("free", 3, ALONE["iterations"]), train("plain", 3)
+    one, other = fedfloor.read(free), fedfloor.read(plain)
+    assert one["delay_s"] == other["delay_s"]
+    gateways = fedfloor.read(free, per="gateway")
+    counts = [count for count, selected in zip(gateways["iterations"], gateways["selected"], strict=True) if selected]
+    assert min(counts) == 5
+    assert max(counts) > 5
+    assert "iterations" not in fedfloor.read(plain, per="gateway")
+
+
 def test_two_workers_give_the_bits_of_one(train: Train) -> None:
     levers = TOGETHER["weights, mean and local"]
     assert_equal_runs(train("one", 3, levers), train("two", 3, levers, workers=2))
@@ -162,6 +179,7 @@ def test_a_checkpoint_that_does_not_fit_is_named(
         ("aggregation.settings={a=1}", AggregationError, "'mean': unknown setting 'a'. It has no settings"),
         ("aggregation.weights=size", ScenarioError, "aggregation.weights"),
         ("aggregation.averaged_decay=1.0", ScenarioError, "aggregation.averaged_decay: must be <= 0.9999, got 1.0"),
+        ("training.extra_iterations=101", ScenarioError, "training.extra_iterations: must be <= 100, got 101"),
         ("training.momentum=1.0", ScenarioError, "training.momentum: must be <= 0.9999, got 1.0"),
         ("training.schedule=linear", ScenarioError, "training.schedule"),
         ("training.schedule_rounds=9", ScenarioError, "has no effect while training.schedule is constant, got 9"),
@@ -179,6 +197,12 @@ def test_defaults_that_are_written_out_count_as_absent(write: Callable[[Table], 
     table = small_table()
     fedfloor.simulate(write(table), "random", 1, out=tmp_path / "without")
     table["aggregation"] = {"rule": "mean", "settings": {}, "weights": "points", "averaged_decay": 0.0}
-    table["training"] = {"momentum": 0.0, "schedule": "constant", "schedule_rounds": 100, "schedule_factor": 0.1}
+    table["training"] = {
+        "extra_iterations": 0,
+        "momentum": 0.0,
+        "schedule": "constant",
+        "schedule_rounds": 100,
+        "schedule_factor": 0.1,
+    }
     fedfloor.simulate(write(table), "random", 1, out=tmp_path / "with")
     assert (tmp_path / "with" / "scenario.toml").read_bytes() == (tmp_path / "without" / "scenario.toml").read_bytes()

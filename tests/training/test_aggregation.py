@@ -15,6 +15,7 @@ from fedfloor.training.aggregation.aggregator import Aggregator
 from fedfloor.training.aggregation.averaging import AveragedModel
 from fedfloor.training.aggregation.contract import Gathered, Memory, Step, Update
 from fedfloor.training.aggregation.gaps import Gaps, next_gaps
+from fedfloor.training.aggregation.normalising import iteration_scales, step_weight
 from fedfloor.training.aggregation.registry import make_rule, rule_summaries
 from fedfloor.training.exchange import Exchange
 from fedfloor.training.network.weights import Layout, average
@@ -226,3 +227,22 @@ def test_a_mistake_in_an_own_rule_is_named(how: str, problem: str) -> None:
     with pytest.raises(AggregationError, match="aggregation rule Broken: ") as caught:
         station.combined(weights, [Sent(0, 1.0, weights)])
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_changes_count_as_if_all_floors_had_done_equally_many_iterations(momentum: float) -> None:  # FedNova
+    rate, gradient, iterations, points = 0.1, 2.0, np.array([3, 7]), np.array([1.0, 3.0])
+
+    def change(steps: int) -> float:
+        """Of heavy-ball descent along a gradient that never changes."""
+        velocity = weight = 0.0
+        for _ in range(steps):
+            velocity = momentum * velocity + gradient
+            weight -= rate * velocity
+        return weight
+
+    changes = np.array([change(steps) for steps in iterations.tolist()])
+    assert -rate * gradient * step_weight(iterations, momentum) == pytest.approx(changes)
+    scaled = iteration_scales(iterations, points, momentum) * changes
+    assert scaled[0] == pytest.approx(scaled[1])  # the same gradient has the same say
+    assert points @ scaled == pytest.approx(points @ changes)  # and the mean is as long as before

@@ -50,6 +50,8 @@ class Workload:
     download_bits: float  #: [bit] what a gateway receives in a round
     min_cut: int  #: smallest cut that is allowed
     traffic: Traffic | None = None  #: between devices and gateways; None if it costs nothing
+    extra_iterations: int = 0  #: most that a floor adds to K while it would wait
+    redraws: bool = False  #: every iteration draws a new batch
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -59,6 +61,7 @@ class Workload:
         cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, boundary_bytes: Floats | None = None, *,
         local_iterations: int, model_bits: float, min_cut: int, traffic: Traffic | None = None,
         upload_bits: float | None = None, download_bits: float | None = None,
+        extra_iterations: int = 0, redraws: bool = False,
     ) -> "Workload":  # fmt: skip
         """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known.
 
@@ -75,6 +78,8 @@ class Workload:
             download_bits=model_bits if download_bits is None else download_bits,
             min_cut=min_cut,
             traffic=traffic,
+            extra_iterations=extra_iterations,
+            redraws=redraws,
         )
 
     @property
@@ -182,11 +187,23 @@ class PlantArrays:
     link_costs: LinkCosts | None = field(init=False)  #: None if the links of devices cost nothing
 
     def __post_init__(self) -> None:
-        traffic, links = self.workload.traffic, self.devices.links
-        costs = None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
-        object.__setattr__(self, "link_costs", costs)
+        object.__setattr__(self, "link_costs", self._link_costs(self.workload.traffic))
         if self.measured is not None:
             read_only(self.measured)
+
+    def more_link_costs(self) -> LinkCosts | None:
+        """What one more iteration adds to the costs of links; None if they cost nothing."""
+        traffic, costs = self.workload.traffic, self.link_costs
+        if traffic is None or costs is None:
+            return None
+        batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
+        more = self._link_costs(replace(traffic, iterations=traffic.iterations + 1, batches=batches))
+        assert more is not None
+        return more.minus(costs)
+
+    def _link_costs(self, traffic: Traffic | None) -> LinkCosts | None:
+        links = self.devices.links
+        return None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
 
 
 def network_workload(
@@ -197,6 +214,8 @@ def network_workload(
     min_cut: int,
     precision: Precision = Precision(),  # noqa: B008  # frozen
     traffic: Traffic | None = None,
+    extra_iterations: int = 0,
+    redraws: bool = False,
 ) -> Workload:
     """Workload of training a network with the given layers and costs."""
     return Workload.from_layers(
@@ -210,6 +229,8 @@ def network_workload(
         download_bits=download_bits(layers, precision.download),
         min_cut=min_cut,
         traffic=traffic,
+        extra_iterations=extra_iterations,
+        redraws=redraws,
     )
 
 
@@ -225,6 +246,8 @@ def workload_of(scenario: Scenario) -> Workload:
         min_cut=scenario.training.min_cut,
         precision=scenario.precision,
         traffic=traffic_of(scenario) if any(device.link for device in scenario.devices) else None,
+        extra_iterations=scenario.training.extra_iterations,
+        redraws=scenario.training.redraw_batch,
     )
 
 

@@ -267,8 +267,10 @@ class _Device:
         if not task.min_cut <= begin.cut <= self.network.depth:
             limits = f"training.min_cut = {task.min_cut} to {self.network.depth}"
             raise DeploymentError(f"the cut must be {limits}, got {begin.cut}")
-        if not 1 <= begin.iterations <= task.local_iterations:
-            limits = f"1 to training.local_iterations = {task.local_iterations}"
+        most = task.local_iterations + (task.extra_iterations or 0)
+        if not 1 <= begin.iterations <= most:
+            extra = " + training.extra_iterations" if task.extra_iterations else ""
+            limits = f"1 to training.local_iterations{extra} = {most}"
             raise DeploymentError(f"the number of iterations must be {limits}, got {begin.iterations}")
         settings = device_round(task, turn.round, begin.cut)
         return halves.Bottom(self.network, settings, self.inputs, begin.weights)

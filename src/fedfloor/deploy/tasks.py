@@ -35,6 +35,8 @@ class DeviceTask(Section):
     model: Model
     local_iterations: Int1
     """K"""
+    extra_iterations: Int1 | None = None
+    """most iterations beyond K in a round; null: none"""
     learning_rate: PositiveReal
     """beta, of the first round and of estimates"""
     momentum: Annotated[float, Field(gt=0, le=0.9999)] | None = None
@@ -98,6 +100,7 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
                     seed=scenario.seed,
                     model=scenario.model,
                     local_iterations=training.local_iterations,
+                    extra_iterations=training.extra_iterations or None,
                     learning_rate=training.learning_rate,
                     momentum=training.momentum or None,
                     **_schedule(training),

@@ -4,7 +4,7 @@ __all__ = ["Outcome", "Seconds"]
 
 from dataclasses import dataclass, field
 
-from fedfloor.arrays import Bools, Floats
+from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.scheduling.state import Allocation
 from fedfloor.scheduling.usage import FloorUsage
 
@@ -30,6 +30,7 @@ class Outcome:
     gateway_energy: Floats  #: (M,) [J] spent
     device_energy: Floats  #: (N,) [J] spent
     loss: Floats  #: (M,) [1] training loss; nan without training
+    iterations: Ints | None = None  #: (M,) [1] K_m of every floor; None if all do the scenario's K
     accuracy: float | None = None  #: of the global model, on rounds that evaluate
     raw_accuracy: float | None = None  #: of its raw weights, if `accuracy` is that of averaged ones
     test_loss: float | None = None

@@ -61,6 +61,10 @@ Words = Annotated[str, Field(min_length=1)]
 Measured: TypeAlias = Annotated[
     float | Literal[Absent.ABSENT] | None, GetPydanticSchema(lambda _, schema_of: schema_of(Amount | None))
 ]
+#: null: does not apply; absent: all floors do the scenario's K
+Counted: TypeAlias = Annotated[
+    int | Literal[Absent.ABSENT] | None, GetPydanticSchema(lambda _, schema_of: schema_of(Whole | None))
+]
 #: absent: there was no such test
 Tested: TypeAlias = Annotated[float | Literal[Absent.ABSENT], GetPydanticSchema(lambda _, schema_of: schema_of(Share))]
 Grain = Literal["round", "gateway", "device"]
@@ -101,6 +105,7 @@ class GatewayRecord:
     predicted_download_s: Measured = ABSENT
     predicted_train_s: Measured = ABSENT
     predicted_upload_s: Measured = ABSENT
+    iterations: Counted = ABSENT  #: K_m of a floor that was selected, if floors may do more than K
     power_w: Amount | None = None
     energy_j: Amount
     energy_budget_j: Amount | None = None  #: null without limits
@@ -233,6 +238,7 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
     bound = None if outcome.divergence_bound is None else _numbers(outcome.divergence_bound)
     divergence = None if outcome.divergence is None else _numbers(outcome.divergence)
     predicted = _predictions(outcome.predicted, len(names))
+    iterations = None if outcome.iterations is None else outcome.iterations.tolist()
     for m, name in enumerate(names):
         selected = channel[m] != IDLE
         parts = predicted[m] if selected or outcome.predicted is None else (None, None, None, None)
@@ -250,6 +256,7 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
             predicted_download_s=parts[1],
             predicted_train_s=parts[2],
             predicted_upload_s=parts[3],
+            iterations=ABSENT if iterations is None else iterations[m] if selected else None,
             power_w=power[m] if selected else None,
             energy_j=energy[m],
             energy_budget_j=budget[m],

@@ -38,7 +38,7 @@ _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
 #: sections that count as absent while all their keys have their defaults
 _OPTIONAL = ("precision", "aggregation", "deploy")
 #: keys of other sections that count as absent while they have their defaults
-_OPTIONAL_KEYS = {"training": ("momentum", "schedule", "schedule_rounds", "schedule_factor")}
+_OPTIONAL_KEYS = {"training": ("extra_iterations", "momentum", "schedule", "schedule_rounds", "schedule_factor")}
 #: numbers of a device that its hardware class can provide
 _HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key not in ("link", "profile", "source"))
 

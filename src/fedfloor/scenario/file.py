@@ -74,6 +74,8 @@ class Training(Section):
     """rounds between two checkpoints"""
     halves: Literal["joined", "apart"] = "joined"
     """train the two halves of the network in one piece, which gives the same weights, or apart as real machines do"""
+    extra_iterations: Annotated[int, Strict(), Field(ge=0, le=100)] = 0
+    """most gradient steps per round that a floor adds to K while it would wait for slower ones"""
     momentum: Annotated[float, Strict(), Field(ge=0, le=0.9999)] = 0.0
     """mu of heavy-ball momentum inside a round; the velocity is dropped at its end"""
     schedule: Literal["constant", "cosine", "step"] = "constant"
@@ -450,6 +452,13 @@ class ScenarioFile(Section):
             raise finding(problem, below="baseline.cut")
         if "width" not in MODEL_SETTINGS.get(self.model.name, ()) and self.costs.width is not None:
             raise finding(f"has no effect on the model {shown(self.model.name)}. Leave it out", below="costs.width")
+        return self
+
+    @model_validator(mode="after")
+    def _divergence_has_equal_iterations(self) -> Self:
+        if self.training.extra_iterations > 0 and self.participation.observe_every > 0:
+            problem = "must be 0 with training.extra_iterations, because floors then train for different times"
+            raise finding(f"{problem}, got {self.participation.observe_every}", below="participation.observe_every")
         return self
 
     @model_validator(mode="after")

@@ -122,38 +122,44 @@ class Work:
         Layout(network_of(self.job.model, self.job.seed)).save(vector)
         return vector
 
-    def train(self, index: int, devices: Ints, cuts: Ints, weights: Vector, out: Vector) -> Floats:
-        """Train devices (k,) locally in a round; fills `out` (k, P) with their weights, returns mean losses (k,)."""
+    def train(
+        self, index: int, devices: Ints, cuts: Ints, weights: Vector, out: Vector, *, iterations: int | None = None
+    ) -> Floats:
+        """Train devices (k,) locally in a round; fills `out` (k, P) with their weights, returns mean losses (k,).
+
+        All do the same number of iterations, K if none is given.
+        """
+        steps = self.job.iterations if iterations is None else iterations
         if self.stacks > 1:
-            return self._train_stacked(index, devices, weights, out)
+            return self._train_stacked(index, devices, steps, weights, out)
         losses = np.empty(devices.size)
         for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
-            losses[k] = self._train_one(index, n, cut, weights)
+            losses[k] = self._train_one(index, n, cut, steps, weights)
             self.layout.save(out[k])
         return losses
 
-    def _train_one(self, index: int, n: int, cut: int, weights: Vector) -> float:
+    def _train_one(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
         """Train one device in the network; returns its mean loss."""
         job = self.job
         torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
         if job.apart or self._rounds_at(cut):
-            return self._train_apart(index, n, cut, weights)
+            return self._train_apart(index, n, cut, steps, weights)
         self.layout.load(weights)
         self.network.train()
         total, rate, momentum = 0.0, job.rate(index), Momentum.of(job.momentum)
-        for iteration in range(job.iterations):
+        for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
             total += float(joined_step(self.network, x, y))
             sgd_step(self._built.parameters, rate, momentum)
-        return total / job.iterations
+        return total / steps
 
     def _rounds_at(self, cut: int) -> bool:
         """Whether something is rounded that crosses a cut: pictures are not, and at the last cut nothing crosses."""
         is_picture = cut == 0 and self.samples.images.dtype == np.uint8
         return self.job.boundary < 32 and not is_picture and cut < self._built.depth
 
-    def _train_apart(self, index: int, n: int, cut: int, weights: Vector) -> float:
+    def _train_apart(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
         """Train one device as two machines do; only arrays cross the cut."""
         job, built, below = self.job, self._built, self._built.below(cut)
         settings = DeviceRound(
@@ -162,7 +168,7 @@ class Work:
         bottom = Bottom(built, settings, self._inputs, weights[:below])
         top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
         total = 0.0
-        for iteration in range(job.iterations):
+        for iteration in range(steps):
             samples, labels = None, None
             if iteration == 0 or job.redraw:
                 numbers = self._batch(index, n, iteration)
@@ -174,7 +180,7 @@ class Work:
             if gradient is not None:
                 bottom.backward(gradient)
             total += loss
-        return total / job.iterations
+        return total / steps
 
     def _batch(self, index: int, n: int, iteration: int) -> Ints:
         """Sample numbers of a device's batch."""
@@ -184,17 +190,17 @@ class Work:
         x = self._inputs.scaled(images[numbers], self._built)
         return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
 
-    def _train_stacked(self, index: int, devices: Ints, weights: Vector, out: Vector) -> Floats:
+    def _train_stacked(self, index: int, devices: Ints, steps: int, weights: Vector, out: Vector) -> Floats:
         """Train several devices at once; shorter batches are padded with samples of weight 0."""
         job, rate = self.job, self.job.rate(index)
         self.layout.load(weights)
         stack, totals = DenseStack(self.network, devices.size, job.momentum), torch.zeros(devices.size).double()
-        for iteration in range(job.iterations):
+        for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
             totals += stack.step(x, y, share, rate).cpu().double()
         stack.save(out)
-        return cast("Floats", (totals / job.iterations).numpy())
+        return cast("Floats", (totals / steps).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
         images, labels = self.samples.images, self.samples.labels

@@ -72,6 +72,7 @@ class FloorOrder:
     download_rate: float  #: [bit/s] that the prediction rests on
     upload_rate: float  #: [bit/s]
     deadline: float  #: [s] after which the floor is lost
+    iterations: int | None = None  #: [1] K_m; None: K
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +215,9 @@ class DeployedPlant:
         orders = [self._order(m, decision, predicted) for m in np.flatnonzero(predicted.completed).tolist()]
         replies = self._replies(orders)
         received = [
-            Received(reply.floor, reply.points, reply.loss, reply.model) for reply in replies if reply.model is not None
+            Received(reply.floor, reply.points, reply.loss, reply.model, order.iterations)
+            for order, reply in zip(orders, replies, strict=True)
+            if reply.model is not None
         ]
         loss = self._model.advance(self.index, received)
         if self._gains is not None:
@@ -349,6 +352,7 @@ class DeployedPlant:
             download_rate=workload.download_bits / parts.download,
             upload_rate=workload.upload_bits / parts.upload,
             deadline=deploy.deadline_factor * parts.total + deploy.deadline_margin_s,
+            iterations=None if predicted.iterations is None else int(predicted.iterations[m]),
         )
 
     def _replies(self, orders: Sequence[FloorOrder]) -> list[FloorReply]:

@@ -2,6 +2,7 @@
 
 __all__ = ["GlobalModel", "Received", "Tested", "diverged"]
 
+import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from fedfloor.training.aggregation.aggregator import Aggregator
 from fedfloor.training.aggregation.averaging import AveragedModel
 from fedfloor.training.aggregation.contract import Rule
 from fedfloor.training.aggregation.gaps import Gaps
+from fedfloor.training.aggregation.normalising import iteration_scales
 from fedfloor.training.exchange import Exchange
 from fedfloor.training.network.weights import distance
 from fedfloor.training.tasks import Task
@@ -40,6 +42,7 @@ class Received:
     points: float  #: [1] D_m, sum of D~_n over the devices that trained
     loss: float  #: [1] mean training loss
     model: Vector  #: (P,) the floor's model, or its update if the precision of the scenario asks for one
+    iterations: int | None = None  #: [1] K_m; None: K
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class GlobalModel:
             loss[entry.floor] = entry.loss
         if received:
             start = self.weights
+            received = self._normalised(received)
             self.weights = self._aggregator.combined(start, received)
             if not all(np.isfinite(part).all() for part in (self.weights, *self._aggregator.memory.values())):
                 raise diverged(index, "the averaged weights are not finite")
@@ -135,6 +139,25 @@ class GlobalModel:
         self._aggregator.note(~np.isnan(loss))
         self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
         return loss
+
+    def _normalised(self, received: Sequence[Received]) -> Sequence[Received]:
+        """What was received as if all floors had done equally many iterations; see `iteration_scales`."""
+        training = self.scenario.training
+        iterations = np.array([entry.iterations or training.local_iterations for entry in received])
+        if np.all(iterations == iterations[0]):
+            return received
+        points = np.array([entry.points for entry in received])
+        scales = iteration_scales(iterations, points, training.momentum)
+        learnt, start = self.engine.work.layout.learnt, self.weights if self._exchange.sends_models else np.float32(0.0)
+        return [
+            dataclasses.replace(
+                entry,
+                model=np.where(learnt, start + np.float32(scale) * (entry.model - start), entry.model).astype(
+                    np.float32
+                ),
+            )
+            for entry, scale in zip(received, scales.tolist(), strict=True)
+        ]
 
     def _measured(self, start: Vector, received: Sequence[Received]) -> Floats:
         """Divergence of the updates of this round, (M,); nan for floors that sent none."""

@@ -100,7 +100,9 @@ class LearningPlant:
         floors = zip(self.scenario.floors, trains, strict=True)
         self.tell(Event(training=tuple(floor.name for floor, busy in floors if busy)))
         devices = np.flatnonzero(trains[self._floor])
-        results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], downloaded)
+        cuts, counts = outcome.allocation.cut[devices], outcome.iterations
+        iterations = None if counts is None else counts[self._floor[devices]]
+        results = train_devices(self.engine, self.index, devices, cuts, downloaded, iterations=iterations)
         for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
             losses: list[tuple[float, float]] = []
             model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
@@ -110,7 +112,7 @@ class LearningPlant:
                 points = math.fsum(weight for weight, _ in losses)
                 loss = math.fsum(weight * value for weight, value in losses) / points
                 sent = self._model.uploaded(model, downloaded, index=self.index, floor=m)
-                received.append(Received(m, points, loss, sent))
+                received.append(Received(m, points, loss, sent, None if counts is None else int(counts[m])))
         loss_of_floors = self._model.advance(self.index, received)
         train_time = time.perf_counter() - begun
         tested = self._model.tested(self.index)
