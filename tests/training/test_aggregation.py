@@ -46,7 +46,8 @@ def rule(name: str, **settings: Any) -> Any:
 
 def played(name: str, rounds: Sequence[dict[int, Vector]], **settings: Any) -> tuple[list[Vector], Memory]:
     """Weights after every round from 0 on, and what the rule keeps at the end."""
-    weights, memory, history = np.zeros(P, np.float32), {}, []
+    memory: dict[str, Vector] = {}
+    weights, history = np.zeros(P, np.float32), []
     for changes in rounds:
         step = rule(name, **settings).step(gathered(weights, changes), memory)
         weights, memory = step.weights, dict(step.memory)
@@ -85,7 +86,7 @@ def test_fedexp_takes_longer_steps_only_where_floors_disagree() -> None:
     assert alike == pytest.approx(one, abs=1e-6)  # |D|^2 / (2 |D|^2) is 1/2, so the rate is 1
     (apart,), memory = played("fedexp", [{0: one, 1: other}], epsilon=0.1)
     mean = (one + other) / 2
-    rate = max(1.0, (one @ one + other @ other) / (2 * 2 * (mean @ mean + 0.1)))
+    rate = max(1.0, float(one @ one + other @ other) / (2 * 2 * float(mean @ mean + 0.1)))
     assert apart == pytest.approx(rate * mean, abs=1e-5)
     assert memory == {}
 
@@ -110,7 +111,8 @@ def test_fedstale_lies_between_plain_averaging_and_fedvarp() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_rule_changes_nothing_that_it_reads_and_keeps_at_most_a_model_per_floor(name: str) -> None:
-    weights, memory = np.zeros(P, np.float32), {}
+    memory: dict[str, Vector] = {}
+    weights = np.zeros(P, np.float32)
     for changes in ROUNDS:
         state = gathered(weights, changes)
         for array in (state.weights, state.mean, state.points, *changes.values(), *memory.values()):

@@ -51,7 +51,8 @@ def by_torch(model: Model, n: int) -> Vector:
         numbers = batch_of(samples.of_device(n), BATCH, 3, 7, n, iteration)
         x = Inputs(samples.mean, samples.deviation).scaled(samples.images[numbers], network)
         optimiser.zero_grad()
-        functional.cross_entropy(network.network(x), torch.from_numpy(samples.labels[numbers])).backward()
+        loss = functional.cross_entropy(network.network(x), torch.from_numpy(samples.labels[numbers]))
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     vector = np.empty(network.layout.size, np.float32)
     network.layout.save(vector)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.costs.compute import floor_sum
 from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.scenario.resolved import Scenario
@@ -83,7 +84,7 @@ class GlobalModel:
             scenario.precision, work.layout, floors=floors if self.feedback else 0, seed=scenario.seed
         )
         aggregation, devices = scenario.aggregation, [len(floor.devices) for floor in scenario.floors]
-        points = np.bincount(np.repeat(np.arange(floors), devices), weights=work.job.batch, minlength=floors)
+        points = floor_sum(work.job.batch.astype(float), np.repeat(np.arange(floors), devices), floors)
         gaps = Gaps.unknown(floors) if aggregation.weights == "fedau" else None
         self._aggregator = Aggregator(self.rule, self._exchange, points, gaps)
         if aggregation.averaged_decay > 0.0:

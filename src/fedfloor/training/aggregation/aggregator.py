@@ -120,9 +120,11 @@ def _problem(step: object, size: int) -> str:
     """What is wrong with the result of a rule; empty if nothing is."""
     if not isinstance(step, Step):
         return f"step must return a Step, got {shown(step)}"
-    if not isinstance(step.memory, Mapping):
-        return f"its memory must be a mapping of arrays, got {shown(step.memory)}"
-    for name, values in [("weights", step.weights), *step.memory.items()]:
+    memory: object = step.memory
+    if not isinstance(memory, Mapping):
+        return f"its memory must be a mapping of arrays, got {shown(memory)}"
+    parts: list[tuple[str, object]] = [("weights", step.weights), *memory.items()]
+    for name, values in parts:
         if not isinstance(values, np.ndarray) or values.dtype != np.float32:
             return f"{name} must be a float32 array, got {shown(values)}"
     return "" if step.weights.shape == (size,) else f"weights must be ({size},), got {step.weights.shape}"
