@@ -75,7 +75,7 @@ def plant_table(**model: Any) -> Table:
 
 
 @pytest.fixture
-def train(write: Callable[[Table], Path], tmp_path: Path) -> Train:
+def train(write: Callable[..., Path], tmp_path: Path) -> Train:
     """Train a small plant into a folder of a name."""
     plants = {
         "mlp": write(plant_table(), "mlp.toml"),

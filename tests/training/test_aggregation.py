@@ -115,7 +115,8 @@ def test_a_rule_changes_nothing_that_it_reads_and_keeps_at_most_a_model_per_floo
     weights = np.zeros(P, np.float32)
     for changes in ROUNDS:
         state = gathered(weights, changes)
-        for array in (state.weights, state.mean, state.points, *changes.values(), *memory.values()):
+        arrays: list[Any] = [state.weights, state.mean, state.points, *changes.values(), *memory.values()]
+        for array in arrays:
             array.setflags(write=False)
         one, two = rule(name).step(state, memory), rule(name).step(state, memory)
         assert np.array_equal(one.weights, two.weights)
