@@ -25,10 +25,12 @@ ORDER = {
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
-    "scheduling": "history state checking usage snapshot conversion solver traits allocating ranking policies registry",
+    "scheduling": "history state checking usage free snapshot conversion solver traits allocating ranking policies "
+    "registry",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
-    "training": "data network exchange halves work comparing measuring tasks trial warming",
+    "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
+    "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
     "training/data": "samples matlab sources fetching partition holding",
     "training/network": "models description split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
@@ -52,7 +54,7 @@ ORDER = {
     "comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
-SIBLINGS = ("scheduling/policies", "reports/figures", "cli/commands")
+SIBLINGS = ("scheduling/policies", "training/aggregation/rules", "reports/figures", "cli/commands")
 #: library -> the only folder that may import it
 HOMES = {
     "torch": "training",

@@ -7,6 +7,7 @@ FedfloorError            wrong input: the command line prints one line and exits
 ├── ProfileError         a hardware profile
 ├── ModelError           a network that cannot be described, cut, trained or loaded
 ├── PolicyError          a policy that is unknown or wrongly configured
+├── AggregationError     an aggregation rule that is unknown or wrongly configured
 ├── DataError            a data set that is missing, damaged or cannot be fetched
 ├── RunLogError          a run folder or its log
 ├── DeploymentError      a machine of a plant that is wrongly set up, or not what it says
@@ -17,6 +18,7 @@ StoppedRunError          a run that Ctrl-C stopped; the message says what was ke
 """
 
 __all__ = [
+    "AggregationError",
     "DataError",
     "DeploymentError",
     "FailedRunError",
@@ -73,6 +75,10 @@ class ModelError(FedfloorError):
 
 class PolicyError(FedfloorError):
     """A policy that is unknown or wrongly configured."""
+
+
+class AggregationError(FedfloorError):
+    """An aggregation rule that is unknown, wrongly configured or returns something else than weights."""
 
 
 class DataError(FedfloorError):

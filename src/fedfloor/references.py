@@ -1,11 +1,12 @@
 """Code that users supply as `package.module:name`: how it is loaded, and where its errors were raised."""
 
-__all__ = ["find_reference", "is_users", "make_own", "where_raised"]
+__all__ = ["find_reference", "is_users", "made", "make_own", "own_class", "where_raised"]
 
 import importlib
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,8 +37,8 @@ def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any
     return getattr(module, name)
 
 
-def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:
-    """Make an object of the user's class `package.module:Class`, which must have some methods; `page` describes them.
+def own_class(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> type[Any]:
+    """The user's class `package.module:Class`, which must have some methods; `page` describes them.
 
     Any failure raises an error of the class `kind`.
     """
@@ -47,10 +48,28 @@ def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Ite
     missing = [method for method in methods if not callable(getattr(own, method, None))]
     if missing:
         raise kind(f"{label}: has no method {missing[0]}(). Add it; see {page}")
+    return own
+
+
+def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[FedfloorError]) -> Any:
+    """Make an object of a class with settings, which are the fields of a dataclass; a failure raises a `kind`."""
+    if is_dataclass(own):
+        names = [entry.name for entry in fields(own) if entry.init]
+        for key in settings:
+            if key not in names:
+                advice = advice_for(key, names) if names else "It has no settings."
+                raise kind(f"{label}: unknown setting {shown(key)}. {advice}")
     try:
-        return own()
+        return own(**settings)
     except (Exception, SystemExit) as error:  # the user's class may raise anything
+        if isinstance(error, TypeError | ValueError) and not is_users(error):
+            raise kind(f"{label}: {error}") from None
         raise kind(f"{label}: creating it failed: {where_raised(error)}") from error
+
+
+def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:
+    """Make an object of the user's class `package.module:Class`; see `own_class` and `made`."""
+    return made(own_class(reference, label, kind, methods, page=page), {}, label, kind)
 
 
 def _search_working_folder(package: str) -> None:

@@ -24,7 +24,7 @@ from fedfloor.costs.measured import (
 )
 from fedfloor.costs.plant import arrays_of, split_costs, workload_of
 from fedfloor.scenario.layers import LayerSpec
-from tests.conftest import Table
+from tests.conftest import Table, known
 from tests.costs.profiles import LAYERS, profile_of
 
 Write = Callable[..., Path]
@@ -169,6 +169,22 @@ def test_device_and_gateway_use_their_own_profiles_and_others_their_data_sheets(
     assert np.array_equal(measured.bottom_cycles[1:], counted.bottom_flop[1:] / 16)
     assert np.array_equal(measured.top_cycles[2], counted.top_flop[2] / 32)
     assert np.array_equal(measured.top_bytes[2], counted.top_bytes[2])
+
+
+@pytest.mark.parametrize("cost_model", ["exact", "paper"])
+def test_momentum_adds_the_velocity_to_measured_bytes_and_nothing_to_measured_times(
+    table: Table, write: Write, cost_model: str
+) -> None:
+    path = with_profiles(table, write, profile_of(), profile_of())
+    settings = [f"costs.model={cost_model}"]
+    plain, rolling = (
+        known(arrays_of(fedfloor.load(path, [*settings, *more])).measured) for more in ((), ("training.momentum=0.9",))
+    )
+    velocity = 4.0 * np.cumsum([0, *(layer.parameters for layer in LAYERS)])
+    assert rolling.bottom_bytes[0] == pytest.approx(plain.bottom_bytes[0] + velocity)
+    assert rolling.top_bytes[:2] == pytest.approx(plain.top_bytes[:2] + velocity[-1] - velocity)
+    assert np.array_equal(rolling.bottom_cycles[0], plain.bottom_cycles[0])
+    assert np.array_equal(rolling.top_cycles[:2], plain.top_cycles[:2])
 
 
 def test_a_plant_without_profiles_has_no_measured_costs(table: Table, write: Write) -> None:

@@ -50,6 +50,7 @@ MESSAGES: list[Message] = [
     Inputs(np.array([-0.5]), np.array([0.25])),
     Ready(None),
     Ready(2.5, (Present("press-7", 1.5), Present("press-8", None))),
+    Order(0, 0.2, 2e7, 1e6, 1.2, 9.2, 29.6, np.array([1]), np.array([1e9]), 120.0, numbers(100), 7),
     Order(
         3, 0.2, 2e7, 1e6, 1.2, 9.2, 29.6, np.array([1, 4]), np.array([1e9, 2e9]), 120.0, numbers(100),
     ),

@@ -31,6 +31,20 @@ def deployed(folder: Path, *more: str) -> None:
     [
         pytest.param((), id="32 bits"),
         pytest.param(("precision.upload=8", "precision.boundary=8"), id="8 bits", marks=pytest.mark.slow),
+        pytest.param(
+            (
+                "aggregation.rule=fedavgm",
+                "aggregation.settings={momentum=0.5}",
+                "aggregation.weights=fedau",
+                "aggregation.averaged_decay=0.5",
+                "training.momentum=0.5",
+                "training.schedule=step",
+                "training.schedule_rounds=1",
+                "training.extra_iterations=2",
+            ),
+            id="levers",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(("precision.download=16", "baseline.cut=6"), id="whole network", marks=pytest.mark.slow),
         pytest.param(
             ("training.min_cut=0", "baseline.cut=0", "deploy.allow_samples=true"), id="samples", marks=pytest.mark.slow

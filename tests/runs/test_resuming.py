@@ -98,6 +98,8 @@ def test_the_theorems_say_the_same_of_a_run_however_often_it_was_resumed(
     [
         ("random", ()),
         ("random", ("precision.upload=8", "precision.boundary=8", "baseline.cut=2")),
+        ("random", ("aggregation.rule=fedvarp", "aggregation.averaged_decay=0.9", "aggregation.weights=fedau")),
+        ("random", ("aggregation.rule=fedyogi", "training.momentum=0.9", "training.extra_iterations=3")),
         ("oort", ("participation.rates=uniform",)),
     ],
     ids=str,

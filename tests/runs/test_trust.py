@@ -23,6 +23,11 @@ from pathlib import Path
 import numpy as np
 Path(__file__).with_name("ran").touch()
 
+class Rule:
+    def step(self, gathered, memory):
+        from fedfloor.training.aggregation.contract import Step
+        return Step(gathered.mean, memory)
+
 class Mine:
     def schedule(self, state):
         from fedfloor.scheduling.policies.random import RandomScheduler
@@ -36,7 +41,13 @@ def data():
     pair = np.zeros((20, 1, 28, 28), np.float32), np.arange(20) % 10
     return [pair] * 3, pair
 """
-NAMES = {"policy": "owncode:Mine", "model": "owncode:network", "data": "owncode:data"}
+NAMES = {
+    "policy": "owncode:Mine",
+    "model": "owncode:network",
+    "data": "owncode:data",
+    "aggregation": "owncode:Rule",
+}
+KEYS = {"aggregation": "rule"}  #: of a section, if it is not `name`
 
 
 @pytest.fixture
@@ -50,9 +61,9 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plant(section: str, *, layers: bool = True) -> Table:
-    """A scenario whose policy, model or data is a user's."""
+    """A scenario whose policy, model, data or aggregation rule is a user's."""
     table = small_table()
-    table.setdefault(section, {})["name"] = NAMES[section]
+    table.setdefault(section, {})[KEYS.get(section, "name")] = NAMES[section]
     if not layers:
         del table["model"]["layers"]
     return table
@@ -69,6 +80,7 @@ def compared(file: Path, **options: Any) -> object:
         ("model", False, [fedfloor.load, api.check, api.holding, fedfloor.simulate, fedfloor.run, compared]),
         ("model", True, [fedfloor.run, compared]),
         ("data", True, [api.holding, fedfloor.run, compared]),
+        ("aggregation", True, [api.check, fedfloor.run, compared]),
     ],
 )
 def test_code_that_a_file_names_does_not_run_by_itself(
@@ -79,7 +91,7 @@ def test_code_that_a_file_names_does_not_run_by_itself(
         with pytest.raises(ScenarioError) as caught:
             call(file)
         assert str(caught.value) == (
-            f"{file}: {section}.name: names code that would run, '{NAMES[section]}'. "
+            f"{file}: {section}.{KEYS.get(section, 'name')}: names code that would run, '{NAMES[section]}'. "
             "If you trust that code, add --own, or own=True in Python"
         )
     assert not ran.exists()
@@ -87,7 +99,7 @@ def test_code_that_a_file_names_does_not_run_by_itself(
 
 @pytest.mark.parametrize(
     ("section", "call"), [("policy", fedfloor.simulate), ("policy", api.check), ("model", fedfloor.load),
-                          ("data", api.holding)],
+                          ("data", api.holding), ("aggregation", api.check)],
 )  # fmt: skip
 def test_code_that_a_file_names_runs_if_the_user_trusts_it(
     section: str, call: Call, ran: Path, write: Callable[[Table], Path]
@@ -111,6 +123,7 @@ def test_code_that_the_user_replaces_is_not_asked_for(ran: Path, write: Callable
     fedfloor.simulate(file, "random", rounds=1)
     fedfloor.simulate(file, overrides=["policy.name=random"], rounds=1)
     fedfloor.simulate(write(plant("data")), rounds=1)  # a simulation reads no data
+    fedfloor.simulate(write(plant("aggregation")), rounds=1)  # nor does it average
     assert not ran.exists()
 
 

@@ -77,6 +77,16 @@ def workers_doing(what: str) -> list[int]:
     [
         pytest.param(("participation.observe_every=2",), marks=pytest.mark.slow, id="measuring"),
         pytest.param(("precision.upload=8", "precision.boundary=8", "baseline.cut=2"), id="few bits"),
+        pytest.param(
+            (
+                "aggregation.rule=fedvarp",
+                "aggregation.averaged_decay=0.9",
+                "training.momentum=0.9",
+                "training.extra_iterations=3",
+            ),
+            marks=pytest.mark.slow,
+            id="levers",
+        ),
     ],
 )
 def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tuple[str, ...], tmp_path: Path) -> None:

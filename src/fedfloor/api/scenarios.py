@@ -55,25 +55,29 @@ def check(
     from fedfloor.costs.headline import headline
     from fedfloor.runs.trust import refuse_code
     from fedfloor.scheduling.registry import PolicySpec, make_policy
+    from fedfloor.training.aggregation.registry import make_rule
     from fedfloor.training.data.holding import shortage_of
     from fedfloor.weather.draws import climate_of
 
     resolved = load(scenario, overrides, seed=seed, own=own)
-    refuse_code(resolved, "policy", file=scenario, own=own, overrides=overrides)
+    refuse_code(resolved, "policy", "aggregation", file=scenario, own=own, overrides=overrides)
     climate_of(resolved)  # reads the traces
     make_policy(PolicySpec.of(resolved.policy))
+    make_rule(resolved.aggregation)
     return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, path_or_none(data_dir)))
 
 
 def listing() -> dict[str, Mapping[str, str]]:
-    """Presets, policies, models, data sets and cost models."""
+    """Presets, policies, aggregation rules, models, data sets and cost models."""
     from fedfloor.scenario import preset_names, preset_summary
     from fedfloor.scenario.catalogue import COST_MODELS, DATASETS, NETWORKS
     from fedfloor.scheduling.registry import policy_summaries
+    from fedfloor.training.aggregation.registry import rule_summaries
 
     return {
         "presets": {name: preset_summary(name) for name in preset_names()},
         "policies": policy_summaries(),
+        "aggregation rules": rule_summaries(),
         "models": {name: facts.summary for name, facts in NETWORKS.items()},
         "data sets": {name: facts.summary for name, facts in DATASETS.items()},
         "cost models": dict(COST_MODELS),

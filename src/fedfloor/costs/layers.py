@@ -12,6 +12,8 @@ __all__ = [
     "model_bits",
     "paper_costs",
     "passes_error",
+    "velocity_bytes",
+    "velocity_flop",
 ]
 
 from collections.abc import Callable, Iterable, Sequence
@@ -130,6 +132,16 @@ def exact_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
         output_bytes=kept_bytes,
         error_bytes=np.maximum(error_bytes[:-1] - error_bytes[1:], 0.0),
     )
+
+
+def velocity_bytes(layers: Sequence[LayerSpec]) -> Floats:
+    """Memory that momentum adds to every layer, (L,) [byte]: the velocity of its parameters."""
+    return BYTES_PER_NUMBER * _array(layer.parameters for layer in layers)
+
+
+def velocity_flop(layers: Sequence[LayerSpec]) -> Floats:
+    """FLOPs that momentum adds to every layer in an iteration, (L,): v <- mu v + grad for each parameter."""
+    return 2.0 * _array(layer.parameters for layer in layers)
 
 
 #: cost models by name; `scenario/catalogue.py` says what each is

@@ -86,6 +86,14 @@ class LinkCosts:
     def __post_init__(self) -> None:
         read_only(self)
 
+    def minus(self, other: "LinkCosts") -> "LinkCosts":
+        """The difference of two costs."""
+        return LinkCosts(
+            self.time - other.time,
+            self.device_energy - other.device_energy,
+            self.gateway_energy - other.gateway_energy,
+        )
+
     def at(self, cut: Ints) -> "LinkCosts":
         """The same at the cuts (..., N) of the devices."""
         device = np.arange(cut.shape[-1])

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, read_only
-from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits
+from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits, velocity_bytes, velocity_flop
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
 from fedfloor.costs.precision import PICTURE_BITS, download_bits, scale_bits, upload_bits
 from fedfloor.scenario.file import Precision
@@ -49,6 +49,8 @@ class Workload:
     download_bits: float  #: [bit] what a gateway receives in a round
     min_cut: int  #: smallest cut that is allowed
     traffic: Traffic | None = None  #: between devices and gateways; None if it costs nothing
+    extra_iterations: int = 0  #: most that a floor adds to K while it would wait
+    redraws: bool = False  #: every iteration draws a new batch
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -58,6 +60,7 @@ class Workload:
         cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, boundary_bytes: Floats | None = None, *,
         local_iterations: int, model_bits: float, min_cut: int, traffic: Traffic | None = None,
         upload_bits: float | None = None, download_bits: float | None = None,
+        extra_iterations: int = 0, redraws: bool = False,
     ) -> "Workload":  # fmt: skip
         """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known.
 
@@ -74,6 +77,8 @@ class Workload:
             download_bits=model_bits if download_bits is None else download_bits,
             min_cut=min_cut,
             traffic=traffic,
+            extra_iterations=extra_iterations,
+            redraws=redraws,
         )
 
     @property
@@ -158,7 +163,10 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """Measured costs of one round; arrays have a row per device and a column per cut, (N, L+1)."""
+    """Costs of one round that FLOPs per sample alone do not give, because they were measured or include momentum.
+
+    Arrays have a row per device and a column per cut, (N, L+1).
+    """
 
     bottom_cycles: Floats  #: [1] of the device, for the layers below the cut
     top_cycles: Floats  #: [1] of its gateway, for the layers above the cut
@@ -174,15 +182,27 @@ class PlantArrays:
     band: Band
     gateways: Gateways
     devices: Devices
-    measured: MeasuredCosts | None = None  #: None: all costs follow from the workload
+    measured: MeasuredCosts | None = None  #: None: all costs follow from the workload, which has no FLOPs of momentum
     link_costs: LinkCosts | None = field(init=False)  #: None if the links of devices cost nothing
 
     def __post_init__(self) -> None:
-        traffic, links = self.workload.traffic, self.devices.links
-        costs = None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
-        object.__setattr__(self, "link_costs", costs)
+        object.__setattr__(self, "link_costs", self._link_costs(self.workload.traffic))
         if self.measured is not None:
             read_only(self.measured)
+
+    def more_link_costs(self) -> LinkCosts | None:
+        """What one more iteration adds to the costs of links; None if they cost nothing."""
+        traffic, costs = self.workload.traffic, self.link_costs
+        if traffic is None or costs is None:
+            return None
+        batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
+        more = self._link_costs(replace(traffic, iterations=traffic.iterations + 1, batches=batches))
+        assert more is not None
+        return more.minus(costs)
+
+    def _link_costs(self, traffic: Traffic | None) -> LinkCosts | None:
+        links = self.devices.links
+        return None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
 
 
 def network_workload(
@@ -193,6 +213,8 @@ def network_workload(
     min_cut: int,
     precision: Precision = Precision(),  # noqa: B008  # frozen
     traffic: Traffic | None = None,
+    extra_iterations: int = 0,
+    redraws: bool = False,
 ) -> Workload:
     """Workload of training a network with the given layers and costs."""
     return Workload.from_layers(
@@ -206,19 +228,31 @@ def network_workload(
         download_bits=download_bits(layers, precision.download),
         min_cut=min_cut,
         traffic=traffic,
+        extra_iterations=extra_iterations,
+        redraws=redraws,
     )
 
 
 def workload_of(scenario: Scenario) -> Workload:
     """Workload of a round in this scenario."""
+    costs = layer_costs(scenario.layers, scenario.costs.model)
+    if _counts_momentum(scenario):
+        costs = replace(costs, gradient_bytes=costs.gradient_bytes + velocity_bytes(scenario.layers))
     return network_workload(
         scenario.layers,
-        layer_costs(scenario.layers, scenario.costs.model),
+        costs,
         local_iterations=scenario.training.local_iterations,
         min_cut=scenario.training.min_cut,
         precision=scenario.precision,
         traffic=traffic_of(scenario) if any(device.link for device in scenario.devices) else None,
+        extra_iterations=scenario.training.extra_iterations,
+        redraws=scenario.training.redraw_batch,
     )
+
+
+def _counts_momentum(scenario: Scenario) -> bool:
+    """Whether the cost model has momentum to count; the paper's table knows none."""
+    return scenario.training.momentum > 0.0 and scenario.costs.model == "exact"
 
 
 def traffic_of(scenario: Scenario) -> Traffic:
@@ -280,24 +314,34 @@ def arrays_of(scenario: Scenario) -> PlantArrays:
 
 
 def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
-    """Costs of a round where machines have profiles, and counted ones where they have none; None without profiles."""
+    """Costs of a round where machines have profiles, and counted ones where they have none; None if none is needed.
+
+    Momentum adds its FLOPs to what is counted, and its bytes to all. Times are measured without it.
+    """
     devices, workload = plant.devices, plant.workload
     of_devices = _rows_of([device.profile for device in scenario.devices])
     of_gateways = _rows_of([floor.gateway.profile for floor in scenario.floors for _ in floor.devices])
-    if not of_devices and not of_gateways:
+    if not of_devices and not of_gateways and not _counts_momentum(scenario):
         return None
     from fedfloor.costs.measured import fitting_profiles, half_bytes, half_cycles  # noqa: PLC0415  # seldom needed
 
     profiles = fitting_profiles(scenario)
     costs = counted_costs(plant)
+    velocity = _below(velocity_bytes(scenario.layers)) if scenario.training.momentum > 0.0 else np.zeros(1)
+    if _counts_momentum(scenario):
+        flop = workload.local_iterations * _below(velocity_flop(scenario.layers))  # (L+1,)
+        costs.bottom_cycles[:] += flop / devices.flops_per_cycle[:, None]
+        costs.top_cycles[:] += (flop[-1] - flop) / plant.gateways.flops_per_cycle[devices.floor][:, None]
     for path, rows in of_devices.items():
         batch, profile = devices.batch[rows], profiles[path]
         costs.bottom_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).bottom
-        costs.bottom_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
+        held = half_bytes(profile, scenario.layers, batch, scenario.costs.model).bottom
+        costs.bottom_bytes[rows] = held + velocity
     for path, rows in of_gateways.items():
         batch, profile = devices.batch[rows], profiles[path]
         costs.top_cycles[rows] = half_cycles(profile, scenario.layers, batch, workload.local_iterations).top
-        costs.top_bytes[rows] = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
+        held = half_bytes(profile, scenario.layers, batch, scenario.costs.model).top
+        costs.top_bytes[rows] = held + velocity[-1] - velocity
     return costs
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedfloor import __version__
 from fedfloor.arrays import Ints
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
-from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
+from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, device_round, label_layout
 from fedfloor.deploy.energy import EnergyBudget, EnergyMeter
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.guarding import papers_of
@@ -267,10 +267,12 @@ class _Device:
         if not task.min_cut <= begin.cut <= self.network.depth:
             limits = f"training.min_cut = {task.min_cut} to {self.network.depth}"
             raise DeploymentError(f"the cut must be {limits}, got {begin.cut}")
-        if not 1 <= begin.iterations <= task.local_iterations:
-            limits = f"1 to training.local_iterations = {task.local_iterations}"
+        most = task.local_iterations + (task.extra_iterations or 0)
+        if not 1 <= begin.iterations <= most:
+            extra = " + training.extra_iterations" if task.extra_iterations else ""
+            limits = f"1 to training.local_iterations{extra} = {most}"
             raise DeploymentError(f"the number of iterations must be {limits}, got {begin.iterations}")
-        settings = halves.DeviceRound(task.seed, turn.round, task.number, begin.cut, task.learning_rate, task.boundary)
+        settings = device_round(task, turn.round, begin.cut)
         return halves.Bottom(self.network, settings, self.inputs, begin.weights)
 
     async def _split_step(

@@ -393,7 +393,7 @@ class _Gateway:
             frequency=frequency,
             share=min(frequency / self.task.max_frequency_hz, 1.0),
             power=order.power_w,
-            iterations=self.task.devices[place].local_iterations,
+            iterations=order.iterations or self.task.devices[place].local_iterations,
             deadline=max(share * order.deadline_s, order.deadline_s - 2.0 * (order.download_s + order.upload_s)),
             weights=weights,
         )

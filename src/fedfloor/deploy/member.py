@@ -15,7 +15,7 @@ import numpy as np
 from fedfloor.arrays import Ints, Vector
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.coding import Envelope
-from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, label_layout
+from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, device_round, label_layout
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.machines import device_profile
 from fedfloor.deploy.messages import (
@@ -42,7 +42,7 @@ from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.deploy.tops import TopPool
 from fedfloor.errors import DeploymentError
-from fedfloor.training.halves import DeviceRound, Sent
+from fedfloor.training.halves import Sent
 from fedfloor.training.network.built import BuiltNetwork, Inputs
 
 
@@ -179,7 +179,7 @@ class Member:
             if bottom.loss is None:
                 raise LinkError(f"{task.name}: sent no loss of the network that it trains as a whole.")
             return self._part(bottom, bottom.weights, bottom.loss, bottom.samples, begun, 0.0)
-        settings = DeviceRound(task.seed, turn.round, task.number, cut, task.learning_rate, task.boundary)
+        settings = device_round(task, turn.round, cut)
         modelled = share * task.top_cycles[cut] / max(order.frequency, 1.0) / order.iterations
         setting = Setting(order.frequency, order.share, order.power, (modelled,) * order.iterations)
         top, loss, samples = await pool.begin(task.model, settings, inputs, order.weights[below:]), 0.0, 0

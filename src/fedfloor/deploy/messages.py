@@ -151,6 +151,7 @@ class Order:
     frequencies_hz: Annotated[Floats, Reals(MOST_DEVICES)]
     deadline_s: Annotated[float, Real()]
     weights: Annotated[Tensor, Numbers()]
+    iterations: Annotated[int | None, Whole(10**6)] = None  #: of every device; None: as many as its task says
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -399,6 +399,7 @@ class Station:
             frequencies_hz=order.frequency,
             deadline_s=order.deadline,
             weights=sent,
+            iterations=order.iterations,
         )
 
     def _received(self, task: FloorTask, sent: Any) -> Vector:

@@ -3,7 +3,7 @@
 __all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "permissions", "task_text"]
 
 import json
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
 from fedfloor.costs.compute import split_of_device
 from fedfloor.costs.plant import arrays_of
 from fedfloor.errors import DeploymentError
-from fedfloor.scenario.file import Deploy, Label, Name
+from fedfloor.scenario.file import Deploy, Label, Name, Training
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.model import Model
 from fedfloor.scenario.resolved import Scenario
@@ -35,8 +35,16 @@ class DeviceTask(Section):
     model: Model
     local_iterations: Int1
     """K"""
+    extra_iterations: Int1 | None = None
+    """most iterations beyond K in a round; null: none"""
     learning_rate: PositiveReal
-    """beta"""
+    """beta, of the first round and of estimates"""
+    momentum: Annotated[float, Field(gt=0, le=0.9999)] | None = None
+    """mu; null: none"""
+    schedule: Literal["cosine", "step"] | None = None
+    """of the learning rate; null: it is constant, and the next two have no effect"""
+    schedule_rounds: Int1 | None = None
+    schedule_factor: PositiveReal | None = None
     redraw_batch: Flag
     """draw a new batch in every iteration"""
     batch: Int1
@@ -92,7 +100,10 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
                     seed=scenario.seed,
                     model=scenario.model,
                     local_iterations=training.local_iterations,
+                    extra_iterations=training.extra_iterations or None,
                     learning_rate=training.learning_rate,
+                    momentum=training.momentum or None,
+                    **_schedule(training),
                     redraw_batch=training.redraw_batch,
                     batch=device.batch(training.batch_fraction),
                     min_cut=training.min_cut,
@@ -116,6 +127,12 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
             )
         )
     return tuple(tasks)
+
+
+def _schedule(training: Training) -> dict[str, Any]:
+    """The schedule of the learning rate; empty if it is constant, so that the task is that of older versions."""
+    keys = ("schedule", "schedule_rounds", "schedule_factor")
+    return {} if training.schedule == "constant" else {key: getattr(training, key) for key in keys}
 
 
 def task_text(task: Section) -> str:

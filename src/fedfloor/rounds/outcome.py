@@ -4,7 +4,7 @@ __all__ = ["Outcome", "Seconds"]
 
 from dataclasses import dataclass, field
 
-from fedfloor.arrays import Bools, Floats
+from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.scheduling.state import Allocation
 from fedfloor.scheduling.usage import FloorUsage
 
@@ -31,7 +31,9 @@ class Outcome:
     device_energy: Floats  #: (N,) [J] spent
     loss: Floats  #: (M,) [1] training loss; nan without training
     rms_loss: Floats | None = None  #: (M,) [1] root mean square of sample losses, nan where unknown; None: not measured
+    iterations: Ints | None = None  #: (M,) [1] K_m of every floor; None if all do the scenario's K
     accuracy: float | None = None  #: of the global model, on rounds that evaluate
+    raw_accuracy: float | None = None  #: of its raw weights, if `accuracy` is that of averaged ones
     test_loss: float | None = None
     divergence_bound: Floats | None = None  #: (M,) Theorem 1, nan where unknown; None for plants that do not train
     divergence: Floats | None = None  #: (M,) measured, nan where it was not; None for plants that do not train

@@ -62,6 +62,12 @@ Words = Annotated[str, Field(min_length=1)]
 Measured: TypeAlias = Annotated[
     float | Literal[Absent.ABSENT] | None, GetPydanticSchema(lambda _, schema_of: schema_of(Amount | None))
 ]
+#: null: does not apply; absent: all floors do the scenario's K
+Counted: TypeAlias = Annotated[
+    int | Literal[Absent.ABSENT] | None, GetPydanticSchema(lambda _, schema_of: schema_of(Whole | None))
+]
+#: absent: there was no such test
+Tested: TypeAlias = Annotated[float | Literal[Absent.ABSENT], GetPydanticSchema(lambda _, schema_of: schema_of(Share))]
 Grain = Literal["round", "gateway", "device"]
 Kind = TypeVar("Kind")
 
@@ -100,6 +106,7 @@ class GatewayRecord:
     predicted_download_s: Measured = ABSENT
     predicted_train_s: Measured = ABSENT
     predicted_upload_s: Measured = ABSENT
+    iterations: Counted = ABSENT  #: K_m of a floor that was selected, if floors may do more than K
     power_w: Amount | None = None
     energy_j: Amount
     energy_budget_j: Amount | None = None  #: null without limits
@@ -153,6 +160,7 @@ class RoundRecord:
     delay_s: Amount | None  #: null: without end
     clock_s: Amount | None  #: simulated time at the end of the round
     accuracy: Share | None  #: null in rounds without an evaluation
+    raw_accuracy: Tested = ABSENT  #: of the weights that training goes on from; absent unless others are served
     loss: Finite | None
     gateways: tuple[GatewayRecord, ...]
     weather: WeatherRecord | None = None  #: written only if the plant cannot draw it again
@@ -214,6 +222,7 @@ def record_of(
         delay_s=_number(delay),
         clock_s=_number(clock),
         accuracy=outcome.accuracy,
+        raw_accuracy=ABSENT if outcome.raw_accuracy is None else outcome.raw_accuracy,
         loss=outcome.test_loss,
         gateways=tuple(_gateways(state, decision, outcome)),
         weather=_weather(state.weather) if with_weather else None,
@@ -234,6 +243,7 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
     bound = None if outcome.divergence_bound is None else _numbers(outcome.divergence_bound)
     divergence = None if outcome.divergence is None else _numbers(outcome.divergence)
     predicted = _predictions(outcome.predicted, len(names))
+    iterations = None if outcome.iterations is None else outcome.iterations.tolist()
     for m, name in enumerate(names):
         selected = channel[m] != IDLE
         parts = predicted[m] if selected or outcome.predicted is None else (None, None, None, None)
@@ -251,6 +261,7 @@ def _gateways(state: RoundState, decision: Decision, outcome: Outcome) -> Iterat
             predicted_download_s=parts[1],
             predicted_train_s=parts[2],
             predicted_upload_s=parts[3],
+            iterations=ABSENT if iterations is None else iterations[m] if selected else None,
             power_w=power[m] if selected else None,
             energy_j=energy[m],
             energy_budget_j=budget[m],
@@ -341,6 +352,8 @@ def json_line(record: RoundRecord | TimingRecord) -> str:
     table = _table(record)
     if isinstance(record, RoundRecord):
         table["gateways"] = [_gateway_table(gateway) for gateway in record.gateways]
+        if record.raw_accuracy is ABSENT:
+            del table["raw_accuracy"]
         if record.weather is None:
             del table["weather"]
         else:

@@ -12,6 +12,7 @@ from fedfloor.runs.export import export_model, facts_of, refuse_export
 from fedfloor.runs.folder import SCENARIO, refuse_collection, scenario_of
 from fedfloor.runs.train import fingerprint, job_of, scaled_as
 from fedfloor.runs.trust import refuse_code
+from fedfloor.training.aggregation.rules.mean import Mean
 from fedfloor.training.data.holding import gather
 from fedfloor.training.work import undisturbed
 from fedfloor.workers.engine import engine_for
@@ -50,15 +51,16 @@ def evaluate_run(
     holding = gather(scenario, data_dir)
     samples = scaled_as(holding.samples, checkpoint)
     with engine_for(job_of(holding.scenario, "cpu"), samples, 1) as engine:
-        model = GlobalModel(holding.scenario, engine, feedback=False)
+        model = GlobalModel(holding.scenario, engine, Mean(), feedback=False)  # which makes no step
         try:
-            model.load(checkpoint.state.weights)
+            model.load(checkpoint.state)
         except ValueError as error:
             raise checkpoint.misfit(error) from None
         confusion, loss = model.evaluate()
+        weights = engine.work.layout.named(model.served)
     if export is not None:
         facts = facts_of(holding.scenario.model, samples.mean, samples.deviation)
-        export_model(export, checkpoint.state.weights, facts)
+        export_model(export, weights, facts)
     return {
         "run": str(run),
         "rounds": checkpoint.round,

@@ -18,6 +18,7 @@ from fedfloor.scenario.file import Policy
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, short_name
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import first_delay, needs_training
+from fedfloor.training.aggregation.registry import make_rule
 
 ScenarioSource: TypeAlias = str | Path
 
@@ -108,7 +109,8 @@ def planned_run(
     if policy is None:
         refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
     if training:
-        refuse_code(file, "model", "data", file=scenario, own=own, overrides=overrides)
+        refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
+        make_rule(resolved.aggregation)  # a wrong one is refused before anything is read or written
     spec, scheduler = make_policy(PolicySpec.of(resolved.policy) if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if needs_training(scheduler) and not training:

@@ -35,6 +35,7 @@ from fedfloor.training.data.holding import Holding, gather
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.network.built import network_of
 from fedfloor.training.network.description import describe
+from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.trial import try_model
 from fedfloor.training.work import Job, has_device, undisturbed
 from fedfloor.workers.engine import Engine, engine_for
@@ -204,6 +205,8 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
         boundary=scenario.precision.boundary,
         device=device,
         sample_losses=sample_losses,
+        momentum=training.momentum,
+        schedule=RateSchedule.of(training),
     )
 
 

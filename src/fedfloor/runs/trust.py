@@ -12,7 +12,7 @@ from fedfloor.scenario import Scenario, ScenarioFile
 
 def refuse_code(
     scenario: ScenarioFile | Scenario,
-    *sections: Literal["policy", "model", "data"],
+    *sections: Literal["policy", "model", "data", "aggregation"],
     file: str | Path,
     own: bool,
     overrides: Sequence[str] = (),
@@ -23,8 +23,9 @@ def refuse_code(
     """
     written = {override.partition("=")[0].strip() for override in overrides}
     for section in sections:
-        name = getattr(scenario, section).name
-        if own or ":" not in name or not written.isdisjoint((section, f"{section}.name")):
+        key = "rule" if section == "aggregation" else "name"
+        name = getattr(getattr(scenario, section), key)
+        if own or ":" not in name or not written.isdisjoint((section, f"{section}.{key}")):
             continue
-        problem = f"{file}: {section}.name: names code that would run, {shown(name)}"
+        problem = f"{file}: {section}.{key}: names code that would run, {shown(name)}"
         raise ScenarioError(f"{problem}. If you trust that code, add --own, or own=True in Python")

@@ -36,7 +36,9 @@ from fedfloor.units import split_suffix, to_si
 #: keys of a gateway that have one value per channel
 _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
 #: sections that count as absent while all their keys have their defaults
-_OPTIONAL = ("precision", "deploy")
+_OPTIONAL = ("precision", "aggregation", "deploy")
+#: keys of other sections that count as absent while they have their defaults
+_OPTIONAL_KEYS = {"training": ("extra_iterations", "momentum", "schedule", "schedule_rounds", "schedule_factor")}
 #: numbers of a device that its hardware class can provide
 _HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key not in ("link", "profile", "source"))
 
@@ -105,6 +107,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         training=file.training,
         data=file.data,
         precision=file.precision,
+        aggregation=file.aggregation,
         radio=Radio.model_validate(_si(file.radio)),
         floors=tuple(_si_floors(file.floors, folder)),
         battery=Battery.model_validate(_si(_battery(file, file.floors, label))),
@@ -120,10 +123,16 @@ def build(file: ScenarioFile, label: str) -> Scenario:
 def resolved_toml(file: ScenarioFile) -> str:
     """TOML text of an expanded scenario; reading it gives the same plant to the last bit.
 
-    Sections that older versions do not know are left out while they have no effect.
+    Sections and keys that older versions do not know are left out while they have no effect.
     """
-    idle = {key for key in _OPTIONAL if getattr(file, key) == ScenarioFile.model_fields[key].default}
+    idle: dict[str, Any] = {key: True for key in _OPTIONAL if _is_default(file, key)}
+    for key, names in _OPTIONAL_KEYS.items():
+        idle[key] = {name for name in names if _is_default(getattr(file, key), name)}
     return tomli_w.dumps(_without_none(file.model_dump(mode="python", exclude=idle)))
+
+
+def _is_default(section: Section, key: str) -> bool:
+    return bool(getattr(section, key) == type(section).model_fields[key].default)
 
 
 def _names(group: FloorGroup | DeviceGroup, numbers: Counter[str], prefix: str = "") -> list[str]:

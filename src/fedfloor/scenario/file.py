@@ -2,6 +2,7 @@
 
 __all__ = [
     "LONGEST_NAME",
+    "Aggregation",
     "Baseline",
     "BatteryFile",
     "Data",
@@ -46,6 +47,14 @@ Count = Annotated[Number, Range(at_least=1, at_most=1e9, whole=True)]
 ProfilePath = Annotated[str, Field(min_length=1)]
 
 
+def _short_numbers(settings: object) -> object:
+    """Refuse settings with numbers that are too long to be written."""
+    for key, value in settings.items() if isinstance(settings, dict) else ():
+        if isinstance(value, int) and abs(value) >= 10**100:
+            raise finding(f"must be a number below 10^100, got {shown(value)}", below=str(key))
+    return settings
+
+
 class Training(Section):
     """Local training in a round."""
 
@@ -65,6 +74,25 @@ class Training(Section):
     """rounds between two checkpoints"""
     halves: Literal["joined", "apart"] = "joined"
     """train the two halves of the network in one piece, which gives the same weights, or apart as real machines do"""
+    extra_iterations: Annotated[int, Strict(), Field(ge=0, le=100)] = 0
+    """most gradient steps per round that a floor adds to K while it would wait for slower ones"""
+    momentum: Annotated[float, Strict(), Field(ge=0, le=0.9999)] = 0.0
+    """mu of heavy-ball momentum inside a round; the velocity is dropped at its end"""
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    """of the learning rate over rounds"""
+    schedule_rounds: Int1 = 100
+    """of `cosine`: rounds until the rate is lowest, where it stays; of `step`: rounds between two steps"""
+    schedule_factor: Share = 0.1
+    """of `cosine`: the lowest rate as a share of `learning_rate`; of `step`: factor of every step"""
+
+    @model_validator(mode="after")
+    def _settings_have_an_effect(self) -> Self:
+        for key in ("schedule_rounds", "schedule_factor"):
+            value = getattr(self, key)
+            if self.schedule == "constant" and value != type(self).model_fields[key].default:
+                problem = f"has no effect while training.schedule is constant, got {shown(value)}"
+                raise finding(f"{problem}. Set the schedule to cosine or step, or leave it out", below=key)
+        return self
 
 
 class Data(Section):
@@ -137,6 +165,21 @@ class Precision(Section):
             choice = f"{', '.join(map(str, known[:-1]))} or {known[-1]}"
             raise finding(f"must be {choice} bits, got {shown(bits)}. Set one of them, or leave it out for 32")
         return bits
+
+
+class Aggregation(Section):
+    """How the base station makes the next model from those of the floors; the defaults average them."""
+
+    rule: Annotated[str, Field(min_length=1)] = "mean"
+    """name of a rule, as `fedfloor list` shows them, or `package.module:Class`"""
+    settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    """settings of the rule, as in {momentum = 0.9}"""
+    weights: Literal["points", "fedau"] = "points"
+    """of the floors in the mean: their batch sizes, or these times the mean gap between the rounds they complete"""
+    averaged_decay: Annotated[float, Strict(), Field(ge=0, le=0.9999)] = 0.0
+    """d, decay per round of an exponential mean of the global weights, which is tested and exported; 0: no mean"""
+
+    _settings_can_be_written = field_validator("settings", mode="before")(_short_numbers)
 
 
 class RadioFile(Section):
@@ -343,13 +386,7 @@ class Policy(Section):
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """settings of the policy, as in {v = 1000.0}"""
 
-    @field_validator("settings", mode="before")
-    @classmethod
-    def _numbers_can_be_written(cls, settings: object) -> object:
-        for key, value in settings.items() if isinstance(settings, dict) else ():
-            if isinstance(value, int) and abs(value) >= 10**100:
-                raise finding(f"must be a number below 10^100, got {shown(value)}", below=str(key))
-        return settings
+    _settings_can_be_written = field_validator("settings", mode="before")(_short_numbers)
 
 
 class Traces(Section):
@@ -385,6 +422,7 @@ class ScenarioFile(Section):
     training: Training = Training()
     data: Data = Data()
     precision: Precision = Precision()
+    aggregation: Aggregation = Aggregation()
     radio: RadioFile
     hardware: dict[str, Hardware] = Field(default_factory=dict)
     floors: Annotated[tuple[FloorGroup, ...], Field(min_length=1)]
@@ -414,6 +452,13 @@ class ScenarioFile(Section):
             raise finding(problem, below="baseline.cut")
         if "width" not in MODEL_SETTINGS.get(self.model.name, ()) and self.costs.width is not None:
             raise finding(f"has no effect on the model {shown(self.model.name)}. Leave it out", below="costs.width")
+        return self
+
+    @model_validator(mode="after")
+    def _divergence_has_equal_iterations(self) -> Self:
+        if self.training.extra_iterations > 0 and self.participation.observe_every > 0:
+            problem = "must be 0 with training.extra_iterations, because floors then train for different times"
+            raise finding(f"{problem}, got {self.participation.observe_every}", below="participation.observe_every")
         return self
 
     @model_validator(mode="after")

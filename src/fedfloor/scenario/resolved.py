@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_serializer
 
-from fedfloor.scenario.file import Baseline, Data, Deploy, Participation, Policy, Precision, Training
+from fedfloor.scenario.file import Aggregation, Baseline, Data, Deploy, Participation, Policy, Precision, Training
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.model import Costs, Model
 
@@ -108,6 +108,7 @@ class Scenario(_Si):
     training: Training
     data: Data
     precision: Precision  #: [bit] per number that is sent
+    aggregation: Aggregation = Aggregation()  #: how models of floors become the next one
     radio: Radio
     floors: tuple[Floor, ...] = Field(min_length=1)
     battery: Battery

@@ -13,12 +13,21 @@ __all__ = [
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, floor_maximum, floor_sum, split_of, training_time
+from fedfloor.costs.compute import (
+    SplitCosts,
+    computing_energy,
+    exceeds,
+    floor_maximum,
+    floor_sum,
+    split_of,
+    training_time,
+)
+from fedfloor.costs.links import LinkCosts
 from fedfloor.costs.radio import transmit_time, upload_energy
 from fedfloor.scheduling.state import IDLE, Allocation, RoundState
 
@@ -93,11 +102,16 @@ def link_times(state: RoundState, power: Floats) -> LinkTimes:
     )
 
 
-def training_usage(state: RoundState, cut: Ints, frequency: Floats) -> TrainingUsage:
-    """Time, energy and memory of training with cuts (N,) and gateway frequencies (N,) [Hz]."""
+def training_usage(state: RoundState, cut: Ints, frequency: Floats, extra: Ints | None = None) -> TrainingUsage:
+    """Time, energy and memory of training with cuts (N,) and gateway frequencies (N,) [Hz].
+
+    `extra` (M,) [1] is the number of iterations that each floor does beyond K; none if it is not given.
+    """
     gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
     floor, split = devices.floor, split_of(state.plant, cut)
     links = None if state.plant.link_costs is None else state.plant.link_costs.at(cut)
+    if extra is not None:
+        split, links = _with_extra(state, cut, extra[floor], split, links)
     phi, capacitance = gateways.flops_per_cycle[floor], gateways.switched_capacitance[floor]
     times = training_time(
         split.bottom_flop, split.top_flop, devices.flops_per_cycle * devices.frequency, phi * frequency
@@ -119,13 +133,32 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats) -> TrainingU
     )
 
 
-def usage_of(state: RoundState, channel: Ints, allocation: Allocation) -> FloorUsage:
-    """Time, energy and memory of a round with channels (M,) and an allocation, for every floor."""
+def _with_extra(
+    state: RoundState, cut: Ints, extra: Ints, split: SplitCosts, links: LinkCosts | None
+) -> tuple[SplitCosts, LinkCosts | None]:
+    """Costs of training and links with more iterations (N,) than K; weights still travel once a round."""
+    factor = 1.0 + extra / state.plant.workload.local_iterations  # (N,)
+    more = state.plant.more_link_costs()
+    if links is not None and more is not None:
+        step = more.at(cut)
+        links = LinkCosts(
+            links.time + extra * step.time,
+            links.device_energy + extra * step.device_energy,
+            links.gateway_energy + extra * step.gateway_energy,
+        )
+    return replace(split, bottom_flop=factor * split.bottom_flop, top_flop=factor * split.top_flop), links
+
+
+def usage_of(state: RoundState, channel: Ints, allocation: Allocation, extra: Ints | None = None) -> FloorUsage:
+    """Time, energy and memory of a round with channels (M,) and an allocation, for every floor.
+
+    `extra` (M,) [1] is the number of iterations that each floor does beyond K.
+    """
     plant, weather, served = state.plant, state.weather, channel != IDLE
     links = link_times(state, allocation.power)
     at = (np.arange(channel.size), np.where(served, channel, 0))
     download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
-    training = training_usage(state, allocation.cut, allocation.frequency)
+    training = training_usage(state, allocation.cut, allocation.frequency, extra)
     alive = served & np.isfinite(upload)
     sending_energy = upload_energy(allocation.power, np.where(alive, upload, 0.0))  # nobody sends into a dead link
     gateway_energy = np.where(served, training.gateway_energy + sending_energy, 0.0)

@@ -19,7 +19,7 @@ from torch.nn import functional
 from fedfloor.arrays import Ints, Vector
 from fedfloor.training.network.built import BuiltNetwork, Half, Inputs, seeded
 from fedfloor.training.network.quantised import Quantised, at_the_cut, boundary_stream
-from fedfloor.training.network.split import Scored, sgd_step
+from fedfloor.training.network.split import Momentum, Scored, sgd_step
 
 #: what crosses the cut: numbers, or their steps with 16 or 8 bits; pictures (uint8) at cut 0
 Sent = npt.NDArray[np.generic] | Quantised
@@ -39,8 +39,9 @@ class DeviceRound:
     index: int  #: t, number of the round
     device: int  #: n, number of the device in the plant
     cut: int  #: l_n, layers on the device
-    learning_rate: float  #: beta
+    learning_rate: float  #: beta of the round
     boundary: int = 32  #: [bit] per number that crosses the cut
+    momentum: float = 0.0  #: mu
     own_streams: bool = True  #: each half draws from its own random stream; otherwise in turn from torch's
 
 
@@ -66,6 +67,7 @@ class _Side:
             raise MisfitError(f"the weights of the {name} at cut {settings.cut} must be float32 ({size},), got {given}")
         self._half.layout.load(np.require(weights, requirements=["C", "W"]))
         self._half.module.train()
+        self._momentum = Momentum.of(settings.momentum)
         self._iteration = -1  # counts the steps of this round
 
     def weights(self) -> Vector:
@@ -91,7 +93,7 @@ class _Side:
         return functional.cross_entropy(scores, y)
 
     def _update(self) -> None:
-        sgd_step(self._half.parameters, self._settings.learning_rate)
+        sgd_step(self._half.parameters, self._settings.learning_rate, self._momentum)
 
     def _stream(self) -> np.random.Generator:
         """Random numbers that round what crosses the cut in this iteration."""

@@ -3,8 +3,8 @@
 __all__ = ["Task", "carry_out", "named_model"]
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedfloor.arrays import Vector
@@ -33,6 +33,7 @@ class Task:
     arguments: tuple[Any, ...]
     vectors: int  #: number of weight vectors that it fills
     effort: float = 1.0  #: relative to other tasks
+    options: Mapping[str, Any] = field(default_factory=dict)  #: arguments by name
 
 
 @contextlib.contextmanager
@@ -54,4 +55,4 @@ def carry_out(work: Work, task: Task, weights: Vector, out: Vector) -> Any:
     with named_model(work.job.model.name, task.name):
         if task.vectors == 0:
             return method(*task.arguments, weights)
-        return method(*task.arguments, weights, out if task.name == "train" else out[0])
+        return method(*task.arguments, weights, out if task.name == "train" else out[0], **task.options)

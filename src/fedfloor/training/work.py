@@ -28,8 +28,9 @@ from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
-from fedfloor.training.network.split import joined_step, sgd_step, squared_losses
+from fedfloor.training.network.split import Momentum, joined_step, sgd_step, squared_losses
 from fedfloor.training.network.weights import Layout
+from fedfloor.training.schedule import RateSchedule
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
 _AT_ONCE = 256  #: samples per forward pass outside training
@@ -42,7 +43,7 @@ class Job:
 
     model: Model
     seed: int
-    learning_rate: float  #: beta
+    learning_rate: float  #: beta, of the first round and of estimates
     iterations: int  #: K
     batch: Ints  #: (N,) D~_n
     redraw: bool  #: draw a new batch in every iteration
@@ -50,6 +51,12 @@ class Job:
     boundary: int = 32  #: [bit] per number that crosses the cut
     device: str = "cpu"  #: torch device
     sample_losses: bool = False  #: measure the mean square of the losses of single samples
+    momentum: float = 0.0  #: mu, inside a round
+    schedule: RateSchedule | None = None  #: of the learning rate; None: it is constant
+
+    def rate(self, index: int) -> float:
+        """Learning rate of a round."""
+        return self.learning_rate if self.schedule is None else self.schedule.rate(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,55 +125,61 @@ class Work:
         Layout(network_of(self.job.model, self.job.seed)).save(vector)
         return vector
 
-    def train(self, index: int, devices: Ints, cuts: Ints, weights: Vector, out: Vector) -> Floats:
+    def train(
+        self, index: int, devices: Ints, cuts: Ints, weights: Vector, out: Vector, *, iterations: int | None = None
+    ) -> Floats:
         """Train devices (k,) locally in a round; fills `out` (k, P) with their weights.
 
-        Returns (k, 2): mean losses, and mean squares of the losses of single samples, nan if they are not measured.
+        All do the same number of iterations, K if none is given. Returns (k, 2): mean losses, and mean squares of the
+        losses of single samples, nan if they are not measured.
         """
+        steps = self.job.iterations if iterations is None else iterations
         if self.stacks > 1:
-            return self._train_stacked(index, devices, weights, out)
+            return self._train_stacked(index, devices, steps, weights, out)
         losses = np.full((devices.size, 2), np.nan)
         for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
             self._squares = 0.0
-            losses[k, 0] = self._train_one(index, n, cut, weights)
+            losses[k, 0] = self._train_one(index, n, cut, steps, weights)
             if self.job.sample_losses:
-                losses[k, 1] = self._squares / self.job.iterations
+                losses[k, 1] = self._squares / steps
             self.layout.save(out[k])
         return losses
 
     def _add_squares(self, scores: Tensor, y: Tensor) -> None:
         self._squares += squared_losses(scores, y)
 
-    def _train_one(self, index: int, n: int, cut: int, weights: Vector) -> float:
+    def _train_one(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
         """Train one device in the network; returns its mean loss."""
         job = self.job
         torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
         if job.apart or self._rounds_at(cut):
-            return self._train_apart(index, n, cut, weights)
+            return self._train_apart(index, n, cut, steps, weights)
         self.layout.load(weights)
         self.network.train()
-        total = 0.0
-        for iteration in range(job.iterations):
+        total, rate, momentum = 0.0, job.rate(index), Momentum.of(job.momentum)
+        for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
             total += float(joined_step(self.network, x, y, self._scored))
-            sgd_step(self._built.parameters, job.learning_rate)
-        return total / job.iterations
+            sgd_step(self._built.parameters, rate, momentum)
+        return total / steps
 
     def _rounds_at(self, cut: int) -> bool:
         """Whether something is rounded that crosses a cut: pictures are not, and at the last cut nothing crosses."""
         is_picture = cut == 0 and self.samples.images.dtype == np.uint8
         return self.job.boundary < 32 and not is_picture and cut < self._built.depth
 
-    def _train_apart(self, index: int, n: int, cut: int, weights: Vector) -> float:
+    def _train_apart(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
         """Train one device as two machines do; only arrays cross the cut."""
         job, built, below = self.job, self._built, self._built.below(cut)
-        settings = DeviceRound(job.seed, index, n, cut, job.learning_rate, job.boundary, own_streams=job.apart)
+        settings = DeviceRound(
+            job.seed, index, n, cut, job.rate(index), job.boundary, momentum=job.momentum, own_streams=job.apart
+        )
         bottom = Bottom(built, settings, self._inputs, weights[:below])
         top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
         (bottom if top is None else top).scored = self._scored
         total = 0.0
-        for iteration in range(job.iterations):
+        for iteration in range(steps):
             samples, labels = None, None
             if iteration == 0 or job.redraw:
                 numbers = self._batch(index, n, iteration)
@@ -178,7 +191,7 @@ class Work:
             if gradient is not None:
                 bottom.backward(gradient)
             total += loss
-        return total / job.iterations
+        return total / steps
 
     def _batch(self, index: int, n: int, iteration: int) -> Ints:
         """Sample numbers of a device's batch."""
@@ -188,19 +201,19 @@ class Work:
         x = self._inputs.scaled(images[numbers], self._built)
         return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
 
-    def _train_stacked(self, index: int, devices: Ints, weights: Vector, out: Vector) -> Floats:
+    def _train_stacked(self, index: int, devices: Ints, steps: int, weights: Vector, out: Vector) -> Floats:
         """Train several devices at once; shorter batches are padded with samples of weight 0."""
-        job = self.job
+        job, rate = self.job, self.job.rate(index)
         self.layout.load(weights)
-        stack, totals = DenseStack(self.network, devices.size), torch.zeros(devices.size, dtype=torch.float64)
-        squares = torch.zeros(devices.size, dtype=torch.float64) if job.sample_losses else None
-        for iteration in range(job.iterations):
+        stack, totals = DenseStack(self.network, devices.size, job.momentum), torch.zeros(devices.size).double()
+        squares = torch.zeros_like(totals) if job.sample_losses else None
+        for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
-            totals += stack.step(x, y, share, job.learning_rate, squares).cpu().double()
+            totals += stack.step(x, y, share, rate, squares).cpu().double()
         stack.save(out)
-        squares = torch.full_like(totals, torch.nan) if squares is None else squares / job.iterations
-        return cast("Floats", torch.stack([totals / job.iterations, squares], dim=1).numpy())
+        squares = torch.full_like(totals, torch.nan) if squares is None else squares / steps
+        return cast("Floats", torch.stack([totals / steps, squares], dim=1).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
         images, labels = self.samples.images, self.samples.labels

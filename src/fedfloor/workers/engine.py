@@ -83,22 +83,29 @@ def in_order(
 
 
 def train_devices(
-    engine: Engine, index: int, devices: Ints, cuts: Ints, weights: Vector
+    engine: Engine, index: int, devices: Ints, cuts: Ints, weights: Vector, *, iterations: Ints | None = None
 ) -> Iterator[tuple[int, float, float, Vector]]:
     """Train devices (k,) locally in a round: yields each device and its weights (P,), in order.
 
     Between them stand its mean loss and the mean square of its sample losses, nan if that is not measured.
 
-    Devices that train at once have batches of similar size, because shorter batches are padded.
+    `iterations` (k,) says how many each does, if not K. Devices that train at once have batches of similar size,
+    because shorter batches are padded, and do equally many iterations.
     """
     batch, at_once = engine.work.job.batch[devices], engine.work.stacks
     order = np.arange(devices.size)
     if at_once > 1:
         order = np.lexsort((batch, order // (_WINDOW * at_once)))  # by window, then by batch; of no devices none
-    pieces = [order[k : k + at_once] for k in range(0, order.size, at_once)]
-    tasks = [
-        Task("train", (index, devices[piece], cuts[piece]), piece.size, float(batch[piece].sum())) for piece in pieces
-    ]
+    counts: list[int | None] = [None] if iterations is None else np.unique(iterations).tolist()
+    pieces: list[Ints] = []
+    tasks: list[Task] = []
+    for count in counts:
+        alike = order if count is None or iterations is None else order[iterations[order] == count]
+        options = {} if count is None else {"iterations": count}
+        for piece in (alike[k : k + at_once] for k in range(0, alike.size, at_once)):
+            effort = float(batch[piece].sum()) * (count or 1)
+            tasks.append(Task("train", (index, devices[piece], cuts[piece]), piece.size, effort, options))
+            pieces.append(piece)
     early: dict[int, tuple[float, float, Vector]] = {}  # results whose turn has not come
     turn = 0  # place in `devices` whose result comes next
     for piece, (losses, trained) in zip(pieces, engine.run(tasks, weights), strict=True):

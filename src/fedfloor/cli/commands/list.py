@@ -7,7 +7,7 @@ from fedfloor.cli.options import Format, FormatOption, app
 
 @app.command("list")
 def list_(form: FormatOption = Format.TABLE) -> None:
-    """Show presets, policies, models, data sets and cost models.
+    """Show presets, policies, aggregation rules, models, data sets and cost models.
 
     Example:  fedfloor list --format json
     """

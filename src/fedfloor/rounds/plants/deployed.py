@@ -38,6 +38,7 @@ from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.participation import GradientStatistics
+from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.network.weights import mean_of
 from fedfloor.weather.draws import Weather
 from fedfloor.weather.measured import MeasuredGains
@@ -71,6 +72,7 @@ class FloorOrder:
     download_rate: float  #: [bit/s] that the prediction rests on
     upload_rate: float  #: [bit/s]
     deadline: float  #: [s] after which the floor is lost
+    iterations: int | None = None  #: [1] K_m; None: K
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +164,8 @@ class DeployedPlant:
     def __post_init__(self) -> None:
         floors = len(self.scenario.floors)
         self._simulated = SimulatedPlant(self.scenario, starting_rates(self.scenario))
-        self._model = GlobalModel(self.scenario, self.engine, feedback=False)
+        rule = make_rule(self.scenario.aggregation)
+        self._model = GlobalModel(self.scenario, self.engine, rule, feedback=False)
         self._completed = np.zeros(floors, bool)
         if self.scenario.deploy.gains == "measured":
             self._gains = MeasuredGains(self.scenario.radio, floors)
@@ -212,7 +215,9 @@ class DeployedPlant:
         orders = [self._order(m, decision, predicted) for m in np.flatnonzero(predicted.completed).tolist()]
         replies = self._replies(orders)
         received = [
-            Received(reply.floor, reply.points, reply.loss, reply.model) for reply in replies if reply.model is not None
+            Received(reply.floor, reply.points, reply.loss, reply.model, order.iterations)
+            for order, reply in zip(orders, replies, strict=True)
+            if reply.model is not None
         ]
         loss = self._model.advance(self.index, received, decision.weight)
         if self._gains is not None:
@@ -225,6 +230,7 @@ class DeployedPlant:
             predicted=predicted.usage,
             loss=loss,
             accuracy=tested.accuracy,
+            raw_accuracy=tested.raw_accuracy,
             test_loss=tested.loss,
             divergence_bound=np.full(loss.size, np.nan) if bound is None else bound,
             divergence=np.full(loss.size, np.nan),
@@ -346,6 +352,7 @@ class DeployedPlant:
             download_rate=workload.download_bits / parts.download,
             upload_rate=workload.upload_bits / parts.upload,
             deadline=deploy.deadline_factor * parts.total + deploy.deadline_margin_s,
+            iterations=None if predicted.iterations is None else int(predicted.iterations[m]),
         )
 
     def _replies(self, orders: Sequence[FloorOrder]) -> list[FloorReply]:

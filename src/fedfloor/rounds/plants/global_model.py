@@ -2,6 +2,7 @@
 
 __all__ = ["GlobalModel", "Received", "Tested", "diverged"]
 
+import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -12,16 +13,25 @@ import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
-from fedfloor.errors import FailedRunError
+from fedfloor.costs.compute import floor_sum
+from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.theory.participation import divergence_of_updates, rates_of_updates, recent_mean
+from fedfloor.training.aggregation.aggregator import Aggregator
+from fedfloor.training.aggregation.averaging import AveragedModel
+from fedfloor.training.aggregation.contract import Rule
+from fedfloor.training.aggregation.gaps import Gaps
+from fedfloor.training.aggregation.normalising import iteration_scales
 from fedfloor.training.exchange import Exchange
 from fedfloor.training.network.weights import distance
 from fedfloor.training.tasks import Task
 from fedfloor.workers.engine import Engine
 
 _UPLOAD_ERROR = "upload_error"  #: name of the rounding errors in a checkpoint
+_RULE = "rule/"  #: beginning of the names of what the aggregation rule keeps in a checkpoint
+_AVERAGED = "averaged"  #: name of the averaged model in a checkpoint
+_GAPS = {"mean": "gap_mean", "ended": "gaps_ended", "length": "gap_length"}  #: field of `Gaps` -> key of a checkpoint
 _TESTED_AT_ONCE = 500  #: test samples per task, whoever does it
 
 
@@ -33,6 +43,7 @@ class Received:
     points: float  #: [1] D_m, sum of D~_n over the devices that trained
     loss: float  #: [1] mean training loss
     model: Vector  #: (P,) the floor's model, or its update if the precision of the scenario asks for one
+    iterations: int | None = None  #: [1] K_m; None: K
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Tested:
     accuracy: float | None = None  #: [1]
     loss: float | None = None  #: [1]
     seconds: float | None = None  #: [s] wall clock
+    raw_accuracy: float | None = None  #: [1] of the weights that training goes on from; None if they are those above
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +62,7 @@ class GlobalModel:
 
     scenario: Scenario
     engine: Engine  #: evaluates; its samples say how inputs are scaled
+    rule: Rule  #: of the aggregation
     feedback: bool = True  #: keep the floors' rounding errors; False if gateways keep their own
     weights: Vector = field(init=False)  #: (P,) W^t
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan before
@@ -57,9 +70,11 @@ class GlobalModel:
         init=False, default=None
     )  #: (M,) of the floors' recent updates, nan before the first; None if no rates follow from it
     _exchange: Exchange = field(init=False)
+    _aggregator: Aggregator = field(init=False)
+    _averaged: AveragedModel | None = field(init=False, default=None)  #: None: the weights themselves are served
     _tested: tuple[Vector, Ints, float] | None = field(
         init=False, default=None
-    )  #: the weights that were evaluated last, and the result
+    )  #: the served weights that were evaluated last, and the result
 
     def __post_init__(self) -> None:
         scenario, work = self.scenario, self.engine.work
@@ -68,6 +83,12 @@ class GlobalModel:
         self._exchange = Exchange(
             scenario.precision, work.layout, floors=floors if self.feedback else 0, seed=scenario.seed
         )
+        aggregation, devices = scenario.aggregation, [len(floor.devices) for floor in scenario.floors]
+        points = floor_sum(work.job.batch.astype(float), np.repeat(np.arange(floors), devices), floors)
+        gaps = Gaps.unknown(floors) if aggregation.weights == "fedau" else None
+        self._aggregator = Aggregator(self.rule, self._exchange, points, gaps)
+        if aggregation.averaged_decay > 0.0:
+            self._averaged = AveragedModel(aggregation.averaged_decay)
         self.last_loss = np.full(floors, np.nan)
         if scenario.participation.rates == "updates":
             self.divergence = np.full(floors, np.nan)
@@ -76,6 +97,12 @@ class GlobalModel:
     def rates(self) -> Floats | None:
         """Participation rates Gamma_m (M,) that follow from the floors' updates; None if the scenario has others."""
         return None if self.divergence is None else rates_of_updates(self.divergence, self.scenario.radio.channels)
+
+    @property
+    def served(self) -> Vector:
+        """The weights (P,) that are tested and exported: the averaged ones if the scenario asks for them."""
+        averaged = None if self._averaged is None else self._averaged.weights
+        return self.weights if averaged is None else averaged
 
     def downloaded(self, index: int) -> Vector:
         """The weights (P,) with which floors start."""
@@ -93,31 +120,52 @@ class GlobalModel:
             raise diverged(index, f"{self.scenario.floors[floor].name}: its update {error}") from None
 
     def advance(self, index: int, received: Sequence[Received], weight: Floats | None = None) -> Floats:
-        """Average what was received, in the order of the floors; returns their training losses (M,), nan for others.
+        """Aggregate what was received, in the order of the floors; returns their training losses (M,), nan for others.
 
-        A round that no floor completes leaves the weights as they are. `weight` (M,) multiplies the floors' points.
+        A round that no floor completes leaves the weights as they are, also the averaged ones. `weight` (M,) multiplies
+        the floors' points in the aggregation.
         """
         loss = np.full(self.last_loss.size, np.nan)
         for entry in received:
             loss[entry.floor] = entry.loss
         if received:
             start = self.weights
-            shares = [
-                entry.points if weight is None else entry.points * float(weight[entry.floor]) for entry in received
-            ]
-            models = [entry.model for entry in received]
-            self.weights = self._exchange.combined(start, list(zip(shares, models, strict=True)))
-            if not np.isfinite(self.weights).all():
+            received = self._normalised(received)
+            self.weights = self._aggregator.combined(start, _weighted(received, weight))
+            if not all(np.isfinite(part).all() for part in (self.weights, *self._aggregator.memory.values())):
                 raise diverged(index, "the averaged weights are not finite")
+            if self._averaged is not None:
+                self._averaged.add(self.weights)
             if self.divergence is not None:
                 self.divergence = recent_mean(self.divergence, self._measured(start, received))
+        self._aggregator.note(~np.isnan(loss))
         self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
         return loss
+
+    def _normalised(self, received: Sequence[Received]) -> Sequence[Received]:
+        """What was received as if all floors had done equally many iterations; see `iteration_scales`."""
+        training = self.scenario.training
+        iterations = np.array([entry.iterations or training.local_iterations for entry in received])
+        if np.all(iterations == iterations[0]):
+            return received
+        points = np.array([entry.points for entry in received])
+        scales = iteration_scales(iterations, points, training.momentum)
+        learnt, start = self.engine.work.layout.learnt, self.weights if self._exchange.sends_models else np.float32(0.0)
+        return [
+            dataclasses.replace(
+                entry,
+                model=np.where(learnt, start + np.float32(scale) * (entry.model - start), entry.model).astype(
+                    np.float32
+                ),
+            )
+            for entry, scale in zip(received, scales.tolist(), strict=True)
+        ]
 
     def _measured(self, start: Vector, received: Sequence[Received]) -> Floats:
         """Divergence of the updates of this round, (M,); nan for floors that sent none."""
         learnt = self.engine.work.layout.learnt  # the theory does not cover the statistics of batch norm
-        mean = self.weights if self._exchange.sends_models else self.weights - start
+        mean = self._exchange.combined(start, [(entry.points, entry.model) for entry in received])  # whatever the rule
+        mean = mean if self._exchange.sends_models else mean - start
         apart = np.array([distance(entry.model[learnt], mean[learnt]) for entry in received])
         measured = np.full(self.last_loss.size, np.nan)
         points = np.array([entry.points for entry in received])
@@ -130,8 +178,8 @@ class GlobalModel:
             return Tested()
         begun = time.perf_counter()
         confusion, loss = self.evaluate()
-        accuracy = float(np.trace(confusion) / confusion.sum())
-        return Tested(accuracy, loss, time.perf_counter() - begun)
+        raw = None if self._averaged is None else _accuracy(self._evaluated(self.weights)[0])
+        return Tested(_accuracy(confusion), loss, time.perf_counter() - begun, raw)
 
     @property
     def has_test_set(self) -> bool:
@@ -140,15 +188,17 @@ class GlobalModel:
 
     def evaluate(self) -> tuple[Ints, float]:
         """Confusion matrix (true, predicted) on the test set, which must not be empty, and the mean loss."""
-        if self._tested is not None and self._tested[0] is self.weights:
-            return self._tested[1:]
+        if self._tested is None or self._tested[0] is not self.served:
+            self._tested = (self.served, *self._evaluated(self.served))
+        return self._tested[1:]
+
+    def _evaluated(self, weights: Vector) -> tuple[Ints, float]:
         size = self.engine.work.samples.test_labels.size
         steps = range(0, size, _TESTED_AT_ONCE)
         tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
-        results = [result for result, _ in self.engine.run(tasks, self.weights)]
+        results = [result for result, _ in self.engine.run(tasks, weights)]
         confusion = np.sum([confusion for confusion, _ in results], axis=0)
-        self._tested = (self.weights, confusion, math.fsum(loss for _, loss in results) / size)
-        return self._tested[1:]
+        return confusion, math.fsum(loss for _, loss in results) / size
 
     def snapshot(self, simulated: PlantState, more: Mapping[str, JsonValue]) -> PlantState:
         """The state of a plant: the model, how inputs are scaled, its simulated part, and what else it keeps."""
@@ -163,24 +213,60 @@ class GlobalModel:
         }
         if self.divergence is not None:
             values["update_divergence"] = numbers_to(self.divergence)
-        error = self._exchange.error
+        error, gaps, averaged = self._exchange.error, self._aggregator.gaps, self._averaged
         memory = {} if error is None else {_UPLOAD_ERROR: error.copy()}
+        memory |= {f"{_RULE}{name}": kept for name, kept in self._aggregator.memory.items()}
+        if gaps is not None:
+            values |= {key: numbers_to(getattr(gaps, name)) for name, key in _GAPS.items()}
+        if averaged is not None:
+            values["averaged_rounds"] = averaged.rounds
+            if averaged.weights is not None:
+                memory[_AVERAGED] = averaged.weights
         return PlantState(simulated.index, values, self.engine.work.layout.named(self.weights), memory)
 
     def restore(self, state: PlantState) -> None:
         """Continue from a snapshot."""
-        self.load(state.weights)
+        self.load(state)
+        gaps, floors = self._aggregator.gaps, self.last_loss.size
+        if gaps is not None:
+            gaps = Gaps(**{name: numbers_from(state.values, key, floors) for name, key in _GAPS.items()})
+        kept = {key.removeprefix(_RULE): part for key, part in state.memory.items() if key.startswith(_RULE)}
+        self._aggregator.restore(kept, gaps)
         self._exchange.restore(state.memory.get(_UPLOAD_ERROR))
         self.last_loss = numbers_from(state.values, "last_loss", self.last_loss.size, gaps=True)
         if self.divergence is not None:
             self.divergence = numbers_from(state.values, "update_divergence", self.divergence.size, gaps=True)
 
-    def load(self, weights: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take the weights of a checkpoint; a ValueError says why they are not those of the network."""
+    def load(self, state: PlantState) -> None:
+        """Take the weights of a checkpoint, also the averaged ones; a ValueError says why they do not fit."""
         try:
-            self.weights = self.engine.work.layout.vector(weights)
+            self.weights = self.engine.work.layout.vector(state.weights)
         except KeyError as error:
             raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
+        if self._averaged is not None:
+            rounds, averaged = state.values.get("averaged_rounds"), state.memory.get(_AVERAGED)
+            if type(rounds) is not int or rounds < 0 or (averaged is None) != (rounds == 0):
+                raise ValueError(f"averaged_rounds must be the number of averaged rounds, got {shown(rounds)}")
+            self._averaged.rounds = rounds
+            self._averaged.weights = None if averaged is None else _vector(averaged, self.weights.size)
+
+
+def _vector(values: npt.NDArray[np.generic], size: int) -> Vector:
+    """Averaged weights of a checkpoint; a ValueError says why they are not (size,) finite float32 numbers."""
+    if values.shape != (size,) or values.dtype != np.float32 or not np.isfinite(values).all():
+        raise ValueError(f"{_AVERAGED} must be finite float32 ({size},), got {values.dtype} {values.shape}")
+    return values.astype(np.float32)
+
+
+def _accuracy(confusion: Ints) -> float:
+    return float(np.trace(confusion) / confusion.sum())
+
+
+def _weighted(received: Sequence[Received], weight: Floats | None) -> Sequence[Received]:
+    """What was received, with the floors' points multiplied by the weights (M,) of a decision that has some."""
+    if weight is None:
+        return received
+    return [dataclasses.replace(entry, points=entry.points * float(weight[entry.floor])) for entry in received]
 
 
 def diverged(index: int, problem: str) -> FailedRunError:

@@ -25,6 +25,7 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics
+from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.comparing import change_per_length, step_along
 from fedfloor.training.network.weights import average, distance
 from fedfloor.training.tasks import Task
@@ -50,7 +51,7 @@ class LearningPlant:
     def __post_init__(self) -> None:
         scenario = self.scenario
         self._simulated = SimulatedPlant(scenario, starting_rates(scenario))
-        self._model = GlobalModel(scenario, self.engine)
+        self._model = GlobalModel(scenario, self.engine, make_rule(scenario.aggregation))
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
         self._estimates = Estimates(scenario, self._batch, self._floor)
@@ -99,7 +100,9 @@ class LearningPlant:
         floors = zip(self.scenario.floors, trains, strict=True)
         self.tell(Event(training=tuple(floor.name for floor, busy in floors if busy)))
         devices = np.flatnonzero(trains[self._floor])
-        results = train_devices(self.engine, self.index, devices, outcome.allocation.cut[devices], downloaded)
+        cuts, counts = outcome.allocation.cut[devices], outcome.iterations
+        iterations = None if counts is None else counts[self._floor[devices]]
+        results = train_devices(self.engine, self.index, devices, cuts, downloaded, iterations=iterations)
         for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
             losses: list[tuple[float, float, float]] = []
             model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
@@ -110,7 +113,7 @@ class LearningPlant:
                 loss = math.fsum(weight * value for weight, value, _ in losses) / points
                 rms_loss[m] = math.sqrt(math.fsum(weight * square for weight, _, square in losses) / points)
                 sent = self._model.uploaded(model, downloaded, index=self.index, floor=m)
-                received.append(Received(m, points, loss, sent))
+                received.append(Received(m, points, loss, sent, None if counts is None else int(counts[m])))
         loss_of_floors = self._model.advance(self.index, received, decision.weight)
         train_time = time.perf_counter() - begun
         tested = self._model.tested(self.index)
@@ -119,6 +122,7 @@ class LearningPlant:
             loss=loss_of_floors,
             rms_loss=rms_loss if self.engine.work.job.sample_losses else None,
             accuracy=tested.accuracy,
+            raw_accuracy=tested.raw_accuracy,
             test_loss=tested.loss,
             divergence_bound=np.full(trains.size, np.nan) if self._estimates.bound is None else self._estimates.bound,
             divergence=divergence,
@@ -188,15 +192,16 @@ class LearningPlant:
         return np.diff(self.engine.work.samples.first)
 
     def _full_steps(self, weights: Vector) -> Vector:
-        """v^{K,t}: K gradient steps on all data of all devices, for comparison only."""
-        training, counts = self.scenario.training, self._counts()
-        current = weights
+        """v^{K,t}: K gradient steps on all data of all devices, for comparison only; as devices, with momentum."""
+        training, counts, rate = self.scenario.training, self._counts(), self.engine.work.job.rate(self.index)
+        current, velocity = weights, np.zeros(weights.size)
         for _ in range(training.local_iterations):
             tasks = [Task("gradient", (n, None), 1) for n in range(counts.size)]
             total = np.zeros(weights.size)
             for n, (_, gradient) in enumerate(self.engine.run(tasks, current)):
                 total += counts[n] / counts.sum() * gradient[0].astype(np.float64)
-            current = (current - training.learning_rate * total).astype(np.float32)
+            velocity = training.momentum * velocity + total
+            current = (current - rate * velocity).astype(np.float32)
         return current
 
     def _estimate(self) -> None:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from pydantic import JsonValue
 
-from fedfloor.arrays import Floats
+from fedfloor.arrays import Floats, Ints
+from fedfloor.costs.compute import round_delay
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.contract import PlantState, numbers_from
 from fedfloor.scenario.resolved import Scenario
-from fedfloor.scheduling.state import Decision, RoundState, fixed_allocation
+from fedfloor.scheduling.free import free_iterations
+from fedfloor.scheduling.state import Allocation, Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import usage_of
 from fedfloor.theory.participation import uniform_rates
 from fedfloor.weather.draws import Climate, Weather, climate_of
@@ -129,10 +131,23 @@ def simulated_outcome(state: RoundState, decision: Decision) -> Outcome:
     """What the cost model says of a decision.
 
     Too little memory: the floor fails after the download. Too little energy: it spends its budget and its full delay
-    counts. A dead link: a transfer that cannot succeed takes no time, and the floor is lost.
+    counts. A dead link: a transfer that cannot succeed takes no time, and the floor is lost. Floors that would wait for
+    the slowest one do more iterations if the scenario lets them; the round takes no longer for it.
     """
     allocation = decision.allocation or fixed_allocation(state)
-    usage = usage_of(state, decision.channel, allocation)
+    workload = state.plant.workload
+    outcome = _outcome_with(state, decision, allocation, None)
+    if workload.extra_iterations == 0:
+        return outcome
+    within = round_delay(outcome.delay, decision.selected)
+    extra = free_iterations(state, decision.channel, allocation, outcome.completed, within=within)
+    longer = _outcome_with(state, decision, allocation, extra)
+    return dataclasses.replace(longer, iterations=workload.local_iterations + extra)
+
+
+def _outcome_with(state: RoundState, decision: Decision, allocation: Allocation, extra: Ints | None) -> Outcome:
+    """The outcome if floors do so many iterations (M,) beyond K."""
+    usage = usage_of(state, decision.channel, allocation, extra)
     reached = decision.selected & np.isfinite(usage.download)
     trains = reached & ~usage.short_of_memory
     delivers = trains & np.isfinite(usage.upload)

@@ -55,7 +55,9 @@ def _is_watched(part: object) -> bool:
 class DenseStack:
     """Copies of a network's weights, one for each of k devices."""
 
-    def __init__(self, network: nn.Module, count: int) -> None:
+    def __init__(self, network: nn.Module, count: int, momentum: float = 0.0) -> None:
+        self._momentum = momentum
+        self._velocities: dict[int, tuple[Tensor, Tensor]] = {}  # of weight and bias, by layer, after the first step
         modules = [module for _, module in chain(network) if not isinstance(module, nn.Flatten | nn.Identity)]
         self._layers: list[tuple[Tensor, Tensor | None, nn.Module | None]] = []
         for module, follower in zip(modules, [*modules[1:], None], strict=True):
@@ -88,12 +90,27 @@ class DenseStack:
                     activation = self._layers[at - 1][2]
                     if activation is not None:
                         below.mul_(_ACTIVATIONS[type(activation)](outputs[at]))
-                weight.baddbmm_(error.transpose(1, 2), outputs[at], alpha=-rate)
-                if bias is not None:
-                    bias.sub_(error.sum(1, keepdim=True), alpha=rate)
+                if self._momentum == 0.0:
+                    weight.baddbmm_(error.transpose(1, 2), outputs[at], alpha=-rate)
+                    if bias is not None:
+                        bias.sub_(error.sum(1, keepdim=True), alpha=rate)
+                else:
+                    self._roll(at, error, outputs[at], rate)
                 if below is not None:
                     error = below
         return losses
+
+    def _roll(self, at: int, error: Tensor, below: Tensor, rate: float) -> None:
+        """Take the step of one layer with the velocity of the heavy ball, v <- mu v + grad."""
+        weight, bias, _ = self._layers[at]
+        if at not in self._velocities:
+            sums = error.new_zeros(0) if bias is None else torch.zeros_like(bias)
+            self._velocities[at] = torch.zeros_like(weight), sums
+        velocity, bias_velocity = self._velocities[at]
+        velocity.baddbmm_(error.transpose(1, 2), below, beta=self._momentum)
+        weight.sub_(velocity, alpha=rate)
+        if bias is not None:
+            bias.sub_(bias_velocity.mul_(self._momentum).add_(error.sum(1, keepdim=True)), alpha=rate)
 
     def save(self, vectors: Vector) -> None:
         """Write the weights of every device into vectors (k, P), laid out like those of the network."""

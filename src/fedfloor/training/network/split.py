@@ -1,9 +1,9 @@
 """The two halves of a network, a training step without a cut, and the step of the weights."""
 
-__all__ = ["Scored", "halves", "joined_step", "sgd_step", "squared_losses"]
+__all__ = ["Momentum", "Scored", "halves", "joined_step", "sgd_step", "squared_losses"]
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -41,12 +41,36 @@ def joined_step(network: nn.Module, x: Tensor, y: Tensor, scored: Scored | None 
     return loss.detach()
 
 
-def sgd_step(parameters: list[nn.Parameter], rate: float) -> None:
-    """Take the step w <- w - beta grad, and clear the gradients."""
+def sgd_step(parameters: list[nn.Parameter], rate: float, momentum: "Momentum | None" = None) -> None:
+    """Take the step w <- w - beta grad, or w <- w - beta v with momentum, and clear the gradients."""
     with torch.no_grad():
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         weights: list[Tensor] = [parameter for parameter in parameters if parameter.grad is not None]
         if weights:
-            torch._foreach_add_(weights, grads, alpha=-rate)  # torch's own optimisers use it too
+            steps = grads if momentum is None else momentum.velocities(weights, grads)
+            torch._foreach_add_(weights, steps, alpha=-rate)  # torch's own optimisers use it too
         for parameter in parameters:
             parameter.grad = None
+
+
+class Momentum:
+    """Velocities of the heavy ball in one round: v <- mu v + grad, from 0."""
+
+    def __init__(self, mu: float) -> None:
+        self._mu = mu
+        self._velocities: dict[int, Tensor] = {}  # by the identity of the weight
+
+    @classmethod
+    def of(cls, mu: float) -> Self | None:
+        """Momentum of a new round; None without."""
+        return cls(mu) if mu > 0.0 else None
+
+    def velocities(self, weights: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
+        """The next velocities of some weights, from their gradients."""
+        for weight, grad in zip(weights, grads, strict=True):
+            velocity = self._velocities.get(id(weight))
+            if velocity is None:
+                self._velocities[id(weight)] = grad.clone()
+            else:
+                velocity.mul_(self._mu).add_(grad)
+        return [self._velocities[id(weight)] for weight in weights]

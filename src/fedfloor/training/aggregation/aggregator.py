@@ -1,0 +1,130 @@
+"""The base station's aggregation: weights of the floors, the rule, and what both keep between rounds."""
+
+__all__ = ["Aggregator", "Arrived"]
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.arrays import Bools, Floats, Vector
+from fedfloor.errors import AggregationError, FedfloorError, shown
+from fedfloor.references import where_raised
+from fedfloor.training.aggregation.contract import Gathered, Memory, Rule, Step, Update
+from fedfloor.training.aggregation.gaps import Gaps, next_gaps
+from fedfloor.training.exchange import Exchange
+
+
+class Arrived(Protocol):
+    """What arrived of one floor."""
+
+    @property
+    def floor(self) -> int:
+        """Its number m."""
+
+    @property
+    def points(self) -> float:
+        """D_m [1], of the devices that trained."""
+
+    @property
+    def model(self) -> Vector:
+        """Its model (P,), or its update; see `Exchange.sends_models`."""
+
+
+@dataclass(slots=True, eq=False)
+class Aggregator:
+    """Makes the next weights from what arrived; keeps the rule's memory and the gaps of the floors."""
+
+    rule: Rule
+    exchange: Exchange
+    points: Floats  #: (M,) [1] D_m of every floor with all its devices
+    gaps: Gaps | None = None  #: of weights by FedAU; None: by points alone
+    memory: Memory = field(init=False, default_factory=dict)
+
+    def combined(self, weights: Vector, arrived: Sequence[Arrived]) -> Vector:
+        """The next weights (P,) from what arrived, in the order of the floors.
+
+        The rule sees the weights that training learns. Everything else, as the statistics of batch norm, is averaged.
+        """
+        shares = self._shares(arrived)
+        mean = self._mean(weights, arrived, float(shares.sum()))
+        learnt = self.exchange.layout.learnt
+        whole = bool(learnt.all())
+
+        def part(vector: Vector) -> Vector:
+            return vector if whole else vector[learnt]
+
+        def updates() -> Iterator[Update]:
+            start = part(weights)
+            for entry, share in zip(arrived, shares.tolist(), strict=True):
+                sent = part(entry.model)
+                yield Update(entry.floor, share, sent - start if self.exchange.sends_models else sent)
+
+        gathered = Gathered(part(weights), part(mean), self.points / self.points.sum(), updates)
+        step = self._step(gathered)
+        self.memory = step.memory
+        if whole:
+            return step.weights
+        combined = mean.copy()
+        combined[learnt] = step.weights
+        return combined
+
+    def note(self, completed: Bools) -> None:
+        """Count the gaps of the floors (M,) after a round, also after one that nobody completed."""
+        if self.gaps is not None:
+            self.gaps = next_gaps(self.gaps, completed)
+
+    def restore(self, memory: Mapping[str, npt.NDArray[np.generic]], gaps: Gaps | None) -> None:
+        """Continue with what an earlier run kept; a ValueError says why it does not fit."""
+        for name, values in memory.items():
+            if values.dtype != np.float32 or not np.isfinite(values).all():
+                raise ValueError(f"{name}, which the aggregation rule keeps, must be finite float32")
+        self.memory = {name: values.astype(np.float32) for name, values in memory.items()}
+        self.gaps = gaps
+
+    def _shares(self, arrived: Sequence[Arrived]) -> Floats:
+        """Weight of every floor's change in the mean; by points they add up to 1, with FedAU only in the long run."""
+        points = np.array([entry.points for entry in arrived])
+        if self.gaps is None:
+            return np.asarray(points / points.sum())
+        return np.asarray(self.gaps.mean[[entry.floor for entry in arrived]] * points / self.points.sum())
+
+    def _mean(self, weights: Vector, arrived: Sequence[Arrived], total: float) -> Vector:
+        """W^t plus the changes times their shares (P,), which add up to `total`; what is not learnt is averaged."""
+        if self.gaps is None:
+            return self.exchange.combined(weights, [(entry.points, entry.model) for entry in arrived])
+        gaps = self.gaps.mean
+        mean = self.exchange.combined(weights, [(gaps[entry.floor] * entry.points, entry.model) for entry in arrived])
+        with np.errstate(over="ignore"):
+            longer = (weights + total * (mean.astype(np.float64) - weights)).astype(np.float32)
+        return np.where(self.exchange.layout.learnt, longer, mean)
+
+    def _step(self, gathered: Gathered) -> Step:
+        """What the rule makes of the round; an error in a user's rule names the line that raised it."""
+        name = type(self.rule).__name__
+        try:
+            step = self.rule.step(gathered, self.memory)
+        except (FedfloorError, KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:  # the rule may be the user's and do anything
+            raise AggregationError(f"aggregation rule {name}: step failed: {where_raised(error)}") from error
+        problem = _problem(step, gathered.weights.size)
+        if problem:
+            raise AggregationError(f"aggregation rule {name}: {problem}. See docs/faster.md")
+        return step
+
+
+def _problem(step: object, size: int) -> str:
+    """What is wrong with the result of a rule; empty if nothing is."""
+    if not isinstance(step, Step):
+        return f"step must return a Step, got {shown(step)}"
+    memory: object = step.memory
+    if not isinstance(memory, Mapping):
+        return f"its memory must be a mapping of arrays, got {shown(memory)}"
+    parts: list[tuple[str, object]] = [("weights", step.weights), *memory.items()]
+    for name, values in parts:
+        if not isinstance(values, np.ndarray) or values.dtype != np.float32:
+            return f"{name} must be a float32 array, got {shown(values)}"
+    return "" if step.weights.shape == (size,) else f"weights must be ({size},), got {step.weights.shape}"
