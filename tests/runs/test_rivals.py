@@ -100,5 +100,5 @@ class Weighing:
 
 def test_real_machines_refuse_a_policy_that_needs_sample_losses() -> None:
     planned = planned_run("quick", "oort", overrides=["training.min_cut=1", "baseline.cut=1", *TINY], training=True)
-    with pytest.raises(DeploymentError, match=r"policy 'oort:.*': needs the losses of single samples"):
+    with pytest.raises(DeploymentError, match=r"policy 'oort:.*: needs the losses of single samples"):
         serve_planned(planned, Serving(listen="127.0.0.1:0", credentials=None))
