@@ -17,10 +17,11 @@ from tests.deploy.plants import distance, fields_of, settings, simulated
 ROUNDS = 3
 
 
-def deployed(folder: Path, *more: str) -> None:
+def deployed(folder: Path, *more: str, resume: bool = False) -> None:
     """Run the small plant as processes."""
     arguments = ["local-plant", "quick", "--policy", "random", "--rounds", str(ROUNDS), "--together", "--workers", "1"]
     command = [sys.executable, "-m", "fedfloor", *arguments, "--out", str(folder), *settings(*more)]
+    command += ["--resume"] if resume else []
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "3 rounds, test accuracy" in done.stdout
