@@ -66,7 +66,7 @@ _TRIAL_S = 60.0  #: how long the first round waits for the trials of devices tha
 _MOST_REPLIES = 8  #: of a floor that wait to be looked at; a round has three
 _REPORTS = (Sums, Ready, Profile, Received, Trained, Failed, Compared)  #: of a gateway, without tensors
 _REJOIN_S = 60.0  #: how long machines that have measured may take to come back for their next task
-_ANOTHER_TASK = "The base station has another task by now."
+_NEXT_TASK = "The machines have measured. Join again for the next task."
 _Result = TypeVar("_Result")
 _Answer = TypeVar("_Answer", Surveyed, Compared)
 
@@ -222,7 +222,7 @@ class Station:
         )
         await session.send(Welcome(task_text(task)))
         if floor.task is not task:
-            await session.close(_ANOTHER_TASK)
+            await session.close(_NEXT_TASK)
             return
         if self._inputs is not None:
             await session.send(self._inputs)
@@ -270,9 +270,9 @@ class Station:
         for floor, task in zip(self._floors, tasks, strict=True):
             if floor.session is not None:
                 sessions.append(floor.session)
-                floor.lose(LinkError(_ANOTHER_TASK))
+                floor.lose(LinkError(_NEXT_TASK))
             floor.task, floor.profiles, floor.measured = task, {}, None
-        await asyncio.gather(*(session.close(_ANOTHER_TASK) for session in sessions))
+        await asyncio.gather(*(session.close(_NEXT_TASK) for session in sessions))
 
     def agree(self) -> built.Inputs:
         """Wait for the floors, and agree on the scale of the inputs from the sums of the devices that are there."""
