@@ -23,7 +23,7 @@ def deployed(folder: Path, *more: str, file: Path | None = None, resume: bool = 
     arguments = [*plant, "--policy", "random", "--rounds", str(ROUNDS), "--together", "--workers", "1"]
     command = [sys.executable, "-m", "fedfloor", "local-plant", *arguments, "--out", str(folder)]
     command += ["--resume"] if resume else []
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "3 rounds, test accuracy" in done.stdout
 
