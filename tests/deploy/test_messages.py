@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedfloor.deploy import coding, fields, wire_pb2
+from fedfloor.deploy import fields, wire_pb2
 from fedfloor.deploy.coding import AHEAD, LEAST_CHUNK, MOST_CHUNK, MOST_FRAME, PROTOCOL, STRETCH, Decoder, Pace, encode
 from fedfloor.deploy.fields import DTYPES, Entries, Layout, LinkError, fields_of, is_finite
 from fedfloor.deploy.messages import Boundary, Expected, Hello, Message, Model, Ready, Refused, Turn, Welcome
@@ -110,8 +110,9 @@ def test_chunks_take_a_tenth_of_a_second_and_no_less_than_the_least() -> None:
 
 
 def test_a_link_that_becomes_slow_during_a_message_gets_small_chunks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, slow, sizes = 0.0, 250_000.0, []  # [byte/s]
-    monkeypatch.setattr(coding.time, "monotonic", lambda: clock)
+    clock, slow = 0.0, 250_000.0  # [s], [byte/s]
+    sizes: list[int] = []
+    monkeypatch.setattr("fedfloor.deploy.coding.time.monotonic", lambda: clock)
     for frame in encode(Model(numbers(12_000_000, dtype="uint8")), TURN, Pace(MOST_CHUNK)):
         is_slow = sum(sizes) > 6_000_000
         clock += len(frame) / (slow if is_slow else 1e9)  # as long as the link takes for it
