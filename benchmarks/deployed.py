@@ -22,7 +22,7 @@ from tests.deploy.programs import descendants
 from fedfloor.deploy.authority import BASE_STATION
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.identity import Credentials
-from fedfloor.deploy.local import Machines
+from fedfloor.deploy.local import LocalMachines
 from fedfloor.deploy.options import LocalOptions
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
@@ -65,7 +65,7 @@ def rows(*, together: bool = False) -> Iterator[Row]:
     planned = planned_run("quick", "random", many, overrides=[*OVERRIDES], training=True)
     holding = gather(planned.scenario)
     scenario, workers = holding.scenario, cores()
-    with Machines(planned, LocalOptions(together=together), own=False) as machines:
+    with LocalMachines(planned, LocalOptions(together=together), own=False) as machines:
         credentials = Credentials(Path(machines.folder_of(Role.SERVER, BASE_STATION)), Role.SERVER)
         with Station(floor_tasks(scenario), StationOptions("127.0.0.1:0", credentials, 300.0)) as station:
             machines.start(station.port)

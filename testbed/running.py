@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from fedfloor.errors import DeploymentError
+from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import parse_record
+from fedfloor.runs.folder import SCENARIO
 from fedfloor.runs.planned import PlannedRun, planned_run, with_folders
 from fedfloor.scenario import resolved_toml
 from testbed.comparison import HEADER, PARTS, RoundRow, lines_of, rows_of, summary
@@ -100,9 +102,9 @@ def _network(request: Request, layout: Layout, sweeper: Sweeper) -> Network:
 def _rounds(planned: PlannedRun, layout: Layout, network: Network, *, control: Path, place: Path) -> Iterator[RoundRow]:
     """Run one policy; yields the rounds as they end."""
     assert planned.folder is not None
-    scenario = place / "scenario.toml"
+    scenario = place / SCENARIO
     scenario.write_text(resolved_toml(planned.file), encoding="utf-8")
-    log, count = planned.folder / "rounds.jsonl", 0
+    log, count = planned.folder / ROUNDS, 0
     with Machines(
         layout, network, control=control, place=place, logs=planned.folder.parent / "logs" / planned.folder.name
     ) as machines:

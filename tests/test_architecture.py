@@ -37,11 +37,11 @@ ORDER = {
     "rounds": "outcome record past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning deployed",
     "rounds/listeners": "log state checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust copies folder target profile shares planned deployable machine measure replay bounds "
-    "driving simulate train export evaluate plan logged tradeoff mirror compare",
-    "deploy": "energy actuators joining certificates signing authority identity wire_pb2 fields messages coding "
-    "session link together top_process tops options tasks machines crossing scaling guarding feedback surveying device "
-    "member gateway radio station holdings serving running kept commands local",
+    "runs": "options trust copies folder target profile shares planned deployable machine measure measured replay "
+    "bounds driving simulate train export evaluate plan logged tradeoff mirror compare",
+    "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
+    "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
+    "device member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export measures "
     "claims reaching tables sections drawing figures registry pictures shares markup exploring page making live",

@@ -13,6 +13,7 @@ from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.planned import planned_run
 from fedfloor.runs.train import job_of, scaled_as
+from fedfloor.scenario import resolved_toml
 from fedfloor.training.data.holding import gather
 from fedfloor.workers.engine import engine_for
 from tests.conftest import known
@@ -37,11 +38,20 @@ def settings(*more: str) -> list[str]:
     return [part for entry in (*OVERRIDES, *more) for part in ("--set", entry)]
 
 
+def one_floor(place: Path) -> Path:
+    """File of the first floor of the plant alone."""
+    file = planned_run("quick", "random", overrides=OVERRIDES, training=True).file
+    path = place / "floor.toml"
+    path.write_text(resolved_toml(file.model_copy(update={"floors": file.floors[:1]})), encoding="utf-8")
+    return path
+
+
 def simulated(
-    folder: Path, rounds: int, more: Sequence[str] = (), policy: str = "random"
+    folder: Path, rounds: int, more: Sequence[str] = (), policy: str = "random", *, file: Path | None = None
 ) -> tuple[Mapping[str, npt.NDArray[np.generic]], list[RoundRecord]]:
     """Weights and records of the same run in one process, with inputs scaled as the run in this folder agreed on."""
-    planned = planned_run("quick", policy, rounds, overrides=[*OVERRIDES, *more], training=True)
+    overrides = [*OVERRIDES, *more] if file is None else more
+    planned = planned_run(file or "quick", policy, rounds, overrides=overrides, training=True)
     holding = gather(planned.scenario)
     samples, scenario = scaled_as(holding.samples, known(load_checkpoint(folder))), holding.scenario
     with engine_for(job_of(scenario, "cpu"), samples, 1) as engine:

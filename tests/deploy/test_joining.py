@@ -14,12 +14,10 @@ from fedfloor.deploy.joining import (
     MOST_BYTES,
     JoiningProfile,
     joining_text,
-    measured_costs,
     parse_joining,
     this_machine,
 )
 from fedfloor.errors import DeploymentError, MissingExtraError
-from fedfloor.runs.measure import model_target
 from tests.costs.profiles import profile_of
 from tests.test_long_values import LONG, assert_is_short, replaced
 
@@ -64,14 +62,6 @@ def test_without_torch_a_machine_is_told_what_to_install(monkeypatch: pytest.Mon
         this_machine("press-3")
 
 
-def test_a_machine_measures_its_layers_in_a_short_time() -> None:
-    target = model_target("mlp", None, [4], ["model.width=0.125"])
-    costs = measured_costs(target.model, target.layers, 4, frequency=1.5e9, seconds=1e-6)
-    assert costs.batches == (4,)
-    assert costs.specs == target.layers
-    assert parse_joining(joining_text(this_machine("press-3", costs=costs)), "press-3").costs == costs
-
-
 def change(**entries: object) -> Callable[[dict[str, Any]], object]:
     return lambda raw: raw.update(entries)
 
@@ -97,6 +87,15 @@ def change(**entries: object) -> Callable[[dict[str, Any]], object]:
         (change(secret=1), "secret: unknown key"),
         (lambda raw: raw.pop("cores"), "cores: is missing"),
         (lambda raw: raw["costs"].update(frequency_hz=float("inf")), "costs.frequency_hz: must be finite, got inf"),
+        (
+            lambda raw: raw["costs"].update(frequency_hz=1e13),
+            r"costs\.frequency_hz: must be 1e\+06 to 1e\+12, got 1e\+13",
+        ),
+        (
+            lambda raw: raw["costs"]["layers"][0]["timings"][0].update(forward_s=1e6),
+            r"costs\.layers: a step with a batch of \d+ must take at most 3600 s, got 1e\+06",
+        ),
+        (change(role="device"), "role: input should be 'gateway', got 'device'"),
         (lambda raw: raw["costs"]["machine"].update(cpu="\u202e"), "costs: must have .* printable"),
         (
             lambda raw: raw["costs"]["layers"][0]["timings"][0].update(forward_s=float("nan")),

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from fedfloor.deploy import link
-from fedfloor.deploy.coding import PROTOCOL, encode
+from fedfloor.deploy.coding import CHUNK_S, PROTOCOL, encode
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.link import Listener, Papers, dial, sessions
 from fedfloor.deploy.messages import (
@@ -683,6 +683,28 @@ def test_a_slow_link_is_not_taken_for_a_dead_one(mbit: float) -> None:
             message = Model(numbers(int(8 * rate), dtype="uint8"))  # eight seconds each way
             await session.send(message)
             assert same(message, (await session.receive(ANY_MODEL)).message)
+
+    run(scene())
+
+
+@pytest.mark.slow
+def test_a_link_that_becomes_slow_in_the_middle_of_a_message_is_not_taken_for_a_dead_one() -> None:
+    rate, fast = 2e6, 12_000_000  # [byte/s], [byte]
+
+    async def scene() -> None:
+        async with (
+            Listener("127.0.0.1:0", echo, everybody) as listener,
+            slowed(listener.port, rate, free=2 * fast) as port,
+            joined(port) as session,
+        ):
+            message = Model(numbers(fast, dtype="uint8"))
+            await session.send(message)
+            assert same(message, (await session.receive(ANY_MODEL)).message)
+            before = session._pace.chunk
+            message = Model(numbers(fast + int(8 * rate), dtype="uint8"))  # the last bytes take eight seconds
+            await session.send(message)
+            assert session._pace.chunk < max(before, 2 * CHUNK_S * rate)
+            assert same(message, (await session.receive(ANY_MODEL)).message)  # pings came through, in both directions
 
     run(scene())
 

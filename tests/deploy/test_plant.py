@@ -12,25 +12,49 @@ from fedfloor.reports.beside import holding_from
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.runs.folder import read_records
 from tests.conftest import known
-from tests.deploy.plants import distance, fields_of, settings, simulated
+from tests.deploy.plants import distance, fields_of, one_floor, settings, simulated
 
 ROUNDS = 3
 
 
-def deployed(folder: Path, *more: str) -> None:
-    """Run the small plant as processes."""
-    arguments = ["local-plant", "quick", "--policy", "random", "--rounds", str(ROUNDS), "--together", "--workers", "1"]
-    command = [sys.executable, "-m", "fedfloor", *arguments, "--out", str(folder), *settings(*more)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+def deployed(folder: Path, *more: str, file: Path | None = None, resume: bool = False) -> None:
+    """Run the small plant as processes, or that of a file."""
+    plant = ["quick", *settings(*more)] if file is None else [str(file)]
+    arguments = [*plant, "--policy", "random", "--rounds", str(ROUNDS), "--together", "--workers", "1"]
+    command = [sys.executable, "-m", "fedfloor", "local-plant", *arguments, "--out", str(folder)]
+    command += ["--resume"] if resume else []
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "3 rounds, test accuracy" in done.stdout
 
 
+def compared(folder: Path, more: tuple[str, ...] = (), file: Path | None = None) -> None:
+    """Compare a run of processes with the simulator's."""
+    weights, records = simulated(folder, ROUNDS, more, file=file)
+    state = known(load_checkpoint(folder)).state
+    for name, tensor in weights.items():
+        assert distance(state.weights[name], tensor) < 1e-5, name
+    log = fedfloor.read(folder)
+    assert log["accuracy"] == pytest.approx([record.accuracy for record in records], abs=2e-3)
+    for mine, other in zip(read_records(folder, ROUNDS), records, strict=True):
+        assert fields_of(mine) >= fields_of(other)
+        assert [gateway.channel for gateway in mine.gateways] == [gateway.channel for gateway in other.gateways]
+        assert all(gateway.completed and known(gateway.train_s) > 0.0 for gateway in mine.gateways)
+        assert all(isinstance(gateway.predicted_s, float) for gateway in mine.gateways)
+
+
+def test_processes_of_one_floor_learn_what_the_simulator_learns(tmp_path: Path) -> None:
+    file = one_floor(tmp_path)
+    deployed(tmp_path / "run", file=file)
+    compared(tmp_path / "run", file=file)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
         pytest.param((), id="32 bits"),
-        pytest.param(("precision.upload=8", "precision.boundary=8"), id="8 bits", marks=pytest.mark.slow),
+        pytest.param(("precision.upload=8", "precision.boundary=8"), id="8 bits"),
         pytest.param(
             (
                 "aggregation.rule=fedavgm",
@@ -43,27 +67,14 @@ def deployed(folder: Path, *more: str) -> None:
                 "training.extra_iterations=2",
             ),
             id="levers",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(("precision.download=16", "baseline.cut=6"), id="whole network", marks=pytest.mark.slow),
-        pytest.param(
-            ("training.min_cut=0", "baseline.cut=0", "deploy.allow_samples=true"), id="samples", marks=pytest.mark.slow
-        ),
+        pytest.param(("precision.download=16", "baseline.cut=6"), id="whole network"),
+        pytest.param(("training.min_cut=0", "baseline.cut=0", "deploy.allow_samples=true"), id="samples"),
     ],
 )
 def test_real_processes_learn_what_the_simulator_learns(more: tuple[str, ...], tmp_path: Path) -> None:
     deployed(tmp_path / "run", *more)
-    weights, records = simulated(tmp_path / "run", ROUNDS, more)
-    state = known(load_checkpoint(tmp_path / "run")).state
-    for name, tensor in weights.items():
-        assert distance(state.weights[name], tensor) < 1e-5, name
-    log = fedfloor.read(tmp_path / "run")
-    assert log["accuracy"] == pytest.approx([record.accuracy for record in records], abs=2e-3)
-    for mine, other in zip(read_records(tmp_path / "run", ROUNDS), records, strict=True):
-        assert fields_of(mine) >= fields_of(other)
-        assert [gateway.channel for gateway in mine.gateways] == [gateway.channel for gateway in other.gateways]
-        assert all(gateway.completed and known(gateway.train_s) > 0.0 for gateway in mine.gateways)
-        assert all(isinstance(gateway.predicted_s, float) for gateway in mine.gateways)
+    compared(tmp_path / "run", more)
 
 
 @pytest.mark.slow

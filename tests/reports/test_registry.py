@@ -17,7 +17,7 @@ from fedfloor.reports.pictures import write_pictures
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results, results_of
 from fedfloor.reports.sections import SECTIONS
-from tests.reports.made_up import gathered, made_up
+from tests.reports.made_up import gathered, made_up, real
 
 MODULES = [import_module(f"{figures.__name__}.{info.name}") for info in pkgutil.iter_modules(figures.__path__)]
 #: a whole figure: the share of rounds in which a channel was used
@@ -127,6 +127,15 @@ def test_a_figure_without_data_says_why_and_what_to_do(tmp_path: Path) -> None:
         plotted = figure.plot is not None and figure.plot(results_of(gathered(made_up("random"))))
         sentence = re.sub(r"`([^`]+)`", r"<code>\1</code>", figure.missing)
         assert bool(plotted) != (bool(sentence) and sentence in page), figure.name
+
+
+def test_a_figure_without_data_of_real_machines_gives_advice_that_fits_them(tmp_path: Path) -> None:
+    page = page_of(results_of(gathered(real(made_up("random")))), tmp_path)
+    assert "No model was tested yet: that happens after every <code>training.evaluate_every</code> rounds" in page
+    assert "Real machines do not measure the divergence" in page
+    assert "<code>--allow-class-counts</code> of the device" in page
+    assert "fedfloor simulate" not in page
+    assert "observe_every" not in page
 
 
 def test_the_folder_has_the_figures_with_data_in_the_order_of_the_registry(results: Results, tmp_path: Path) -> None:

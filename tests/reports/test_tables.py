@@ -1,7 +1,6 @@
 """Tables of a report against figures worked out by hand."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +8,10 @@ from scipy import stats
 
 from fedfloor.errors import FedfloorError
 from fedfloor.reports.cells import change, duration, plain, with_interval
-from fedfloor.reports.reading import ReadRun
 from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach
 from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
 from fedfloor.theory.bounds import Bound
-from tests.reports.made_up import gathered, made_up
+from tests.reports.made_up import gathered, made_up, real
 
 
 def cells(table: object, row: int = 0) -> dict[str, str]:
@@ -89,15 +87,6 @@ def test_the_headline_has_a_row_per_series() -> None:
     assert (second["rounds"], second["final accuracy"]) == ("still running: 3 of 10", "no training")
     assert "still running" in table.note
     assert "still running" not in headline(gathered(made_up("random", rounds=3, of=10, bounds=()))).note
-
-
-def real(run: ReadRun) -> ReadRun:
-    """The same run as real machines would log it: with predictions beside its times."""
-    records = [
-        replace(entry, gateways=tuple(replace(floor, predicted_s=9.0) for floor in entry.gateways))
-        for entry in run.records
-    ]
-    return replace(run, records=tuple(records))
 
 
 def test_times_of_real_machines_are_called_measured() -> None:

@@ -128,15 +128,16 @@ class Hall:
         counts = np.diff(work.samples.first)
         for floor, devices in self.there(index):
             rows = np.full((4, self.floors[floor]), np.nan)
-            parts = []
+            parts: dict[int, Vector] = {}
             for place, n in devices:
                 out = np.empty_like(weights)
                 found = work.estimate(n, samples, weights, out)
                 rows[:, place] = counts[n], found.sigma, found.norm, found.smoothness
-                parts.append((float(counts[n]), out))
+                parts[n] = out
                 self.gradients[n] = samples, weights, out
             if parts:
-                surveys.append(FloorSurvey(floor, mean_of(parts).astype(np.float32), *rows))
+                mean = mean_of([float(counts[n]) for n in parts], parts.values(), weights.size)
+                surveys.append(FloorSurvey(floor, mean.astype(np.float32), *rows))
         return surveys
 
     def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:

@@ -86,7 +86,7 @@ DataDirOption = Annotated[
     typer.Option("--data-dir", metavar="DIR", help=DATA_DIR.help),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-WarningsOnlyOption = Annotated[bool, typer.Option("--quiet", help="Log warnings only.")]
+WarningsOnlyOption = Annotated[bool, typer.Option("--quiet", help="Show warnings only.")]
 PoliciesOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 __all__ = [
     "AHEAD",
+    "CHUNK_S",
     "LEAST_CHUNK",
     "MOST_CHUNK",
     "MOST_FRAME",

@@ -14,6 +14,7 @@ from fedfloor.deploy.energy import EnergyBudget, parse_energy, parse_meter
 from fedfloor.deploy.gateway import Gateway, serve_gateway
 from fedfloor.deploy.holdings import data_source
 from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.measuring import CostMeter
 from fedfloor.deploy.options import DeviceOptions, GatewayOptions, ServerOptions
 from fedfloor.deploy.radio import make_radio
 from fedfloor.deploy.running import refuse_open_address, run_until_stopped
@@ -62,6 +63,7 @@ def run_gateway(options: GatewayOptions, *, on_listening: Callable[[int], None])
         meter=parse_meter(options.energy_meter),
         state=options.state,
         own=options.own,
+        meter_of_costs=_cost_meter(options.frequency_ghz),
         on_listening=on_listening,
     )
     run_until_stopped(serve_gateway(gateway))
@@ -79,7 +81,7 @@ def run_devices(options: DeviceOptions) -> None:
     names: list[str | None] = [*options.names] or [None] * len(certs)
     if not certs:
         raise DeploymentError("--certs: is missing, and so is --name. Give the folder of the device's certificate")
-    devices = []
+    devices, cost_meter = [], _cost_meter(options.frequency_ghz)
     for folder, name in zip(certs, names, strict=True):
         credentials = _credentials(folder, Role.DEVICE, name)
         devices.append(
@@ -95,6 +97,7 @@ def run_devices(options: DeviceOptions) -> None:
                 allow_gradients=options.allow_gradients,
                 allow_class_counts=options.allow_class_counts,
                 own=options.own,
+                meter_of_costs=cost_meter,
             )
         )
 
@@ -114,6 +117,10 @@ def _name(name: str | None, credentials: Credentials | None) -> str:
     if name is None:
         raise DeploymentError("--name: is missing, and there is no certificate that has one. Give it")
     return name
+
+
+def _cost_meter(frequency_ghz: float | None) -> CostMeter:
+    return CostMeter(None if frequency_ghz is None else 1e9 * frequency_ghz)
 
 
 def _budget(text: str | None) -> EnergyBudget | None:

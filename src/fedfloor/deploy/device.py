@@ -22,6 +22,7 @@ from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import joining_text, this_machine
 from fedfloor.deploy.link import sessions
 from fedfloor.deploy.machines import class_counts
+from fedfloor.deploy.measuring import CostMeter
 from fedfloor.deploy.messages import (
     Abandon,
     Begin,
@@ -85,6 +86,7 @@ class Device:
     allow_gradients: bool = False  #: send gradients of its loss, which estimated participation rates need
     allow_class_counts: bool = False  #: tell the gateway how many samples of each class there are
     own: bool = False  #: import a model that the plant names as `package.module:callable`
+    meter_of_costs: CostMeter = field(default_factory=CostMeter)  #: measures layers if the plant asks for it
 
 
 async def serve_device(options: Device) -> None:
@@ -94,6 +96,10 @@ async def serve_device(options: Device) -> None:
     async for joined in sessions(options.gateway, hello, papers_of(options.credentials)):
         try:
             task = parse_task(joined.welcome.task, DeviceTask, options.gateway)
+            _refuse_task(options, task)
+            if task.measure:
+                await _measure(options, task, joined.session)
+                continue
             if kept is None or kept.task != task:
                 kept = await _prepared(options, task)
             await _Device(options, kept, joined.session).serve()
@@ -121,13 +127,26 @@ class _Kept:
     profile: str  #: what the device says about itself, as JSON
 
 
-async def _prepared(options: Device, task: DeviceTask) -> _Kept:
-    """Read the data for a task, which may take a while, and check that both fit."""
+def _refuse_task(options: Device, task: DeviceTask) -> None:
+    """Refuse the task of another device, and one that would run code which this device's owner has not allowed."""
     if task.name != options.name:
         raise DeploymentError(f"{options.gateway}: sent the task of '{task.name}' to '{options.name}'")
     if ":" in task.model.name and not options.own:
         problem = f"model.name: names code that would run, '{task.model.name}'"
         raise DeploymentError(f"{options.gateway}: {problem}. If you trust that code, start the device with --own")
+
+
+async def _measure(options: Device, task: DeviceTask, session: Session) -> None:
+    """Tell the gateway what each layer costs here, and wait for the connection to end: the next task follows."""
+    built.BuiltNetwork(task.model, task.seed)  # it sets torch to one thread, as in training
+    costs = await options.meter_of_costs.costs(task.model, [task.batch])
+    await session.send(Profile(joining_text(this_machine(options.name, costs=costs))))
+    while True:
+        await session.receive(Inputs, Settled)
+
+
+async def _prepared(options: Device, task: DeviceTask) -> _Kept:
+    """Read the data for a task, which may take a while, and check that both fit."""
     data = await asyncio.to_thread(options.data, task)
     shape, kind = data.samples.shape[1:], data.samples.dtype
     if shape != task.model.input:

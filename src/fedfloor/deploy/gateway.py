@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from fedfloor.deploy.guarding import guard_for, papers_of
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import joining_text, this_machine
 from fedfloor.deploy.link import Joined, Listener, sessions
+from fedfloor.deploy.measuring import CostMeter
 from fedfloor.deploy.member import Member, MemberRound, Part
 from fedfloor.deploy.messages import (
     Abandon,
@@ -78,6 +78,7 @@ class Gateway:
     meter: EnergyMeter | None = None  #: what it has spent; None: computed from the model
     state: Path | None = None  #: folder for what must outlast a restart
     own: bool = False  #: import a model that the plant names as `package.module:callable`
+    meter_of_costs: CostMeter = field(default_factory=CostMeter)  #: measures layers if the plant asks for it
     on_listening: Callable[[int], None] = lambda _: None  #: told the port for devices
 
 
@@ -219,6 +220,12 @@ class _Gateway:
 
     async def _report(self, session: Session) -> None:
         """Tell the base station who is there, whenever that changes."""
+        task = self.task
+        assert task is not None
+        if task.measure:
+            model, batches = task.devices[0].model, [device.batch for device in task.devices]
+            costs = await self.options.meter_of_costs.costs(model, batches)
+            await session.send(Profile(joining_text(this_machine(self.options.name, role="gateway", costs=costs))))
         told: list[Sums] = []
         profiles: dict[str, str] = {}
         while True:
@@ -253,14 +260,9 @@ class _Gateway:
             message = envelope.message
             if isinstance(message, Inputs):
                 self._take_scale(checked_inputs(message, self.task.devices[0].model.input[0]))
-            elif isinstance(message, Order):
+            elif isinstance(message, Order | Survey | Compare):
                 self._stop_round()
-                work = self._carry_out_order(session, message, envelope.turn)
-                self._round = asyncio.create_task(self._carry_out(session, work, envelope.turn))
-            elif isinstance(message, Survey | Compare):
-                self._stop_round()
-                work = self._survey(session, message, envelope.turn)
-                self._round = asyncio.create_task(self._carry_out(session, work, envelope.turn))
+                self._round = asyncio.create_task(self._carry_out(session, message, envelope.turn))
             elif isinstance(message, Abandon):
                 self._stop_round()
             elif isinstance(message, Settled):
@@ -301,10 +303,13 @@ class _Gateway:
 
     # A round
 
-    async def _carry_out(self, session: Session, work: Coroutine[Any, Any, None], turn: Turn) -> None:
+    async def _carry_out(self, session: Session, message: Order | Survey | Compare, turn: Turn) -> None:
         """Do what the base station asks for; what keeps the floor from it is told to the base station."""
         try:
-            await work
+            if isinstance(message, Order):
+                await self._carry_out_order(session, message, turn)
+            else:
+                await self._survey(session, message, turn)
         except (FailedRunError, FedfloorError, ValueError) as error:
             _LOG.warning("Round %d: %s", turn.round, error)
             reason = str(error)
@@ -333,8 +338,9 @@ class _Gateway:
             raise DeploymentError("one device alone has answered, whose gradient is not to leave the floor")
         if surveyed:
             devices = tuple(slope for answer in surveyed for slope in answer.devices)
-            parts = [(float(answer.devices[0].samples), answer.gradient) for answer in surveyed]
-            await session.send(Surveyed(devices, mean_of(parts).astype(np.float32)), turn)
+            counts = [float(answer.devices[0].samples) for answer in surveyed]
+            mean = mean_of(counts, (answer.gradient for answer in surveyed), self.network.layout.size)
+            await session.send(Surveyed(devices, mean.astype(np.float32)), turn)
         elif compared:
             await session.send(Compared(tuple(entry for answer in compared for entry in answer.devices)), turn)
         else:

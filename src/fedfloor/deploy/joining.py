@@ -1,11 +1,11 @@
 """What a device or gateway says about itself when it joins a plant, as JSON."""
 
-__all__ = ["MOST_BYTES", "JoiningProfile", "joining_text", "measured_costs", "parse_joining", "this_machine"]
+__all__ = ["MOST_BYTES", "JoiningProfile", "joining_text", "parse_joining", "this_machine"]
 
 import json
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, Strict, ValidationError, field_validator, model_validator
 
@@ -13,11 +13,8 @@ from fedfloor import __version__
 from fedfloor.costs.hardware import HardwareProfile
 from fedfloor.errors import DeploymentError, MissingExtraError, shown
 from fedfloor.runs.machine import memory_bytes, processor_name
-from fedfloor.runs.measure import Target, measured_profile
 from fedfloor.scenario.file import Name
 from fedfloor.scenario.findings import one_line
-from fedfloor.scenario.layers import LayerSpec
-from fedfloor.scenario.model import Model
 from fedfloor.scenario.section import Flag, Int0, Section, finding
 from fedfloor.workers.processes import cores
 
@@ -26,7 +23,8 @@ _MOST_CLASSES = 100_000  #: as in a scenario
 _MOST_LAYERS = 1_000  #: of measured costs
 _MOST_BATCHES = 16
 _MOST_LETTERS = 250  #: of any text, as of a name
-_SECONDS = 2.0  #: that measuring takes about
+_FREQUENCIES = (1e6, 1e12)  #: [Hz] that a processor can have
+_LONGEST_STEP = 3600.0  #: [s] of all layers
 
 
 def _refuse_unshowable(text: str) -> str:
@@ -57,6 +55,8 @@ class JoiningProfile(Section):
 
     name: Name
     """of the device or the gateway, as in the scenario"""
+    role: Literal["gateway"] | None = None
+    """given if a gateway speaks of itself where devices are spoken of too"""
     cores: Annotated[int, Strict(), Field(ge=1, le=100_000)]
     """that its process may use"""
     processor: Word
@@ -86,6 +86,14 @@ class JoiningProfile(Section):
         ):
             if count > most:
                 raise finding(f"must have at most {most} entries, got {count}", below=name)
+        low, high = _FREQUENCIES
+        if not low <= costs.frequency_hz <= high:
+            raise finding(f"must be {low:g} to {high:g}, got {costs.frequency_hz:g}", below="frequency_hz")
+        for b, batch in enumerate(costs.batches):
+            seconds = sum(entry.timings[b].forward_s + entry.timings[b].backward_s for entry in costs.layers)
+            if seconds + costs.steps[b].seconds > _LONGEST_STEP:
+                problem = f"a step with a batch of {batch} must take at most {_LONGEST_STEP:g} s, got {seconds:g}"
+                raise finding(problem, below="layers")
         for text in _texts(costs.model_dump(mode="json")):
             _refuse_unshowable(text)
         return costs
@@ -101,6 +109,7 @@ class JoiningProfile(Section):
 def this_machine(
     name: str,
     *,
+    role: Literal["gateway"] | None = None,
     samples: int = 0,
     class_counts: Sequence[int] = (),
     allow_class_counts: bool = False,
@@ -115,6 +124,7 @@ def this_machine(
     try:
         return JoiningProfile(
             name=name,
+            role=role,
             cores=cores(),
             processor=_shortened(processor_name()),
             memory_bytes=memory_bytes(),
@@ -127,16 +137,6 @@ def this_machine(
         )
     except ValidationError as error:
         raise _refused(error, "this machine") from None
-
-
-def measured_costs(
-    model: Model, layers: Sequence[LayerSpec], batch: int, *, frequency: float | None = None, seconds: float = _SECONDS
-) -> HardwareProfile:
-    """Seconds and bytes of each layer on this machine, measured for about `seconds`.
-
-    `frequency` [Hz] is what the processor runs at; None: as the machine says, and a ProfileError if it does not.
-    """
-    return measured_profile(Target(model, tuple(layers), (batch,)), frequency=frequency, seconds=seconds)
 
 
 def joining_text(profile: JoiningProfile) -> str:

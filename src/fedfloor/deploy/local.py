@@ -1,6 +1,6 @@
 """A whole plant on this machine: the base station in this process, every gateway and device in one of its own."""
 
-__all__ = ["Machines", "run_local"]
+__all__ = ["LocalMachines", "run_local"]
 
 import logging
 import shutil
@@ -20,19 +20,20 @@ from fedfloor.deploy.options import LocalOptions, ServerOptions
 from fedfloor.deploy.serving import DeployedRun
 from fedfloor.deploy.tasks import permissions
 from fedfloor.rounds.events import Tell
+from fedfloor.runs.folder import SCENARIO
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.scenario import resolved_toml
 from fedfloor.scenario.resolved import Floor
 from fedfloor.workers.processes import ending_of, start_process
 
 _LOG = logging.getLogger(__name__)
-_HOST, _SCENARIO = "127.0.0.1", "scenario.toml"
+_HOST = "127.0.0.1"
 _PATIENCE = 5.0  #: [s] that a process may take to end by itself
 
 
 def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, tell: Tell) -> DeployedRun:
     """Run a plant on this machine until the last round has ended; devices hold their shares of the scenario's data."""
-    with Machines(planned, options, own=own) as plant:
+    with LocalMachines(planned, options, own=own) as plant:
         server = ServerOptions(
             listen=f"{_HOST}:0",
             certs=plant.folder_of(Role.SERVER, BASE_STATION),
@@ -46,7 +47,7 @@ def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, 
         return run_server(planned, server, tell=tell, on_listening=plant.start)
 
 
-class Machines:
+class LocalMachines:
     """Gateways and devices as processes; all have ended when the block ends."""
 
     def __init__(self, planned: PlannedRun, options: LocalOptions, *, own: bool) -> None:
@@ -61,7 +62,7 @@ class Machines:
     def __enter__(self) -> Self:
         try:
             make_authority(self._place / "certs", parties_of(self._planned.scenario), days=30, ca_days=30)
-            (self._place / _SCENARIO).write_text(resolved_toml(self._planned.file), encoding="utf-8")
+            (self._place / SCENARIO).write_text(resolved_toml(self._planned.file), encoding="utf-8")
         except BaseException:
             self.__exit__()
             raise
@@ -92,7 +93,7 @@ class Machines:
         groups = [devices] if options.together else [[device] for device in devices]
         for group in groups:
             certs = [part for device in group for part in ("--certs", device)]
-            data = ["--data", f"scenario:{self._place / _SCENARIO}"]
+            data = ["--data", f"scenario:{self._place / SCENARIO}"]
             allowed = permissions(self._planned.scenario.deploy)
             if options.data_dir is not None:
                 data += ["--data-dir", str(options.data_dir)]
@@ -101,7 +102,9 @@ class Machines:
             )
 
     def _shared(self) -> list[str]:
-        return ["--actuator", self._options.actuator, *(["--own"] if self._own else [])]
+        frequency = self._options.frequency_ghz
+        clock = [] if frequency is None else ["--frequency-ghz", str(frequency)]
+        return ["--actuator", self._options.actuator, *clock, *(["--own"] if self._own else [])]
 
     def _started(self, name: str, arguments: Sequence[str]) -> "subprocess.Popen[bytes] | None":
         """Start one machine; None if the plant is being closed."""

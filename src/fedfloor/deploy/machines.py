@@ -1,6 +1,6 @@
 """What the machines of a plant said about themselves when they joined, as the run folder keeps it."""
 
-__all__ = ["MachineFiles", "class_counts", "device_profile", "gateway_profile"]
+__all__ = ["MachineFiles", "class_counts", "device_profile", "floor_profile", "gateway_profile"]
 
 import json
 from collections.abc import Sequence
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from fedfloor.arrays import Ints
+from fedfloor.costs.hardware import fingerprint
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.joining import JoiningProfile, parse_joining
 from fedfloor.deploy.tasks import DeviceTask, FloorTask
 from fedfloor.errors import DeploymentError, shown
 from fedfloor.files import read_if_there
 from fedfloor.runs.folder import HOLDING, MACHINES, write_json
+from fedfloor.scenario.layers import LayerSpec
 from fedfloor.training.data.holding import HeldBy
 
 
@@ -25,15 +27,34 @@ def class_counts(labels: Ints, classes: int) -> tuple[int, ...]:
     return tuple(np.bincount(labels, minlength=classes).tolist())
 
 
+def floor_profile(text: str, floor: FloorTask) -> JoiningProfile:
+    """What a gateway has sent of itself or of a device; raises a LinkError if it says what it must not."""
+    profile = _parsed(text)
+    if profile.role is None:
+        return _checked_device(profile, floor.devices)
+    if profile.name != floor.floor:
+        raise LinkError(f"Profile: {shown(profile.name)} is not the gateway of this floor.")
+    _refuse_other_network(profile, floor.devices[0].model.layers, asked=bool(floor.measure))
+    return profile
+
+
 def device_profile(text: str, tasks: Sequence[DeviceTask]) -> JoiningProfile:
     """What a device has sent, if it is one of these; raises a LinkError if it says what it must not."""
+    return _checked_device(_parsed(text), tasks)
+
+
+def _parsed(text: str) -> JoiningProfile:
     try:
-        profile = parse_joining(text, "Profile")
+        return parse_joining(text, "Profile")
     except DeploymentError as error:
         raise LinkError(str(error)) from None
-    task = next((task for task in tasks if task.name == profile.name), None)
+
+
+def _checked_device(profile: JoiningProfile, tasks: Sequence[DeviceTask]) -> JoiningProfile:
+    task = next((task for task in tasks if task.name == profile.name and profile.role is None), None)
     if task is None:
         raise LinkError(f"Profile: {shown(profile.name)} is no device of this floor.")
+    _refuse_other_network(profile, task.model.layers, asked=bool(task.measure))
     if profile.class_counts is None:
         return profile
     if not task.allow_class_counts:
@@ -41,6 +62,17 @@ def device_profile(text: str, tasks: Sequence[DeviceTask]) -> JoiningProfile:
     if len(profile.class_counts) != task.model.classes:
         raise LinkError(f"Profile: {task.name} tells {len(profile.class_counts)} classes, not {task.model.classes}.")
     return profile
+
+
+def _refuse_other_network(profile: JoiningProfile, layers: Sequence[LayerSpec] | None, *, asked: bool) -> None:
+    """Refuse measured costs that nobody asked for, or of another network than the plant trains."""
+    if profile.costs is None:
+        return
+    if not asked:
+        raise LinkError(f"Profile: {profile.name} tells costs, but was not asked to measure them.")
+    if layers is None or profile.costs.fingerprint != fingerprint(layers):
+        measured = f"{shown(profile.costs.model)} with {len(profile.costs.layers)} layers"
+        raise LinkError(f"Profile: {profile.name} has measured another network than the plant trains: {measured}.")
 
 
 def gateway_profile(text: str, name: str) -> JoiningProfile | None:
@@ -111,4 +143,5 @@ class MachineFiles:
 
 
 def _table(profile: JoiningProfile) -> dict[str, Any]:
-    return profile.model_dump(mode="json", exclude_none=True, exclude={"name"})
+    """What is written down of a machine; measured costs are files of their own in the run folder."""
+    return profile.model_dump(mode="json", exclude_none=True, exclude={"name", "role", "costs"})

@@ -14,6 +14,9 @@ _ENERGY = Option(
 )
 _METER = Option("Counter of joules spent: none, auto, rapl or file:PATH.", metavar="COUNTER")
 _ACTUATOR = Option("What carries out decisions: log, pace, cgroup, cpufreq or package.module:Class.", metavar="NAME")
+_FREQUENCY = Option(
+    "Clock of the processor, for measured costs, where the machine does not say it.", "GHZ", least=1e-6, most=1e3
+)
 _OWN = Option("Import the model if the plant names one as package.module:callable.")
 
 
@@ -67,6 +70,7 @@ class GatewayOptions:
     actuator: Annotated[str, _ACTUATOR] = "log"
     energy: Annotated[str | None, _ENERGY] = None
     energy_meter: Annotated[str, _METER] = "none"
+    frequency_ghz: Annotated[float | None, _FREQUENCY] = None
     state: Annotated[Path | None, Option("Folder for rounding errors that must outlast a restart.", metavar="DIR")] = (
         None
     )
@@ -97,6 +101,7 @@ class DeviceOptions:
     actuator: Annotated[str, _ACTUATOR] = "log"
     energy: Annotated[str | None, _ENERGY] = None
     energy_meter: Annotated[str, _METER] = "none"
+    frequency_ghz: Annotated[float | None, _FREQUENCY] = None
     allow_samples: Annotated[bool, Option("Let samples leave the device, which cut 0 asks for.")] = False
     allow_gradients: Annotated[
         bool, Option("Let gradients leave the device, which estimated participation rates need.")
@@ -130,6 +135,7 @@ class LocalOptions:
     )
     data_dir: Annotated[Path | None, DATA_DIR] = None
     actuator: Annotated[str, _ACTUATOR] = "log"
+    frequency_ghz: Annotated[float | None, _FREQUENCY] = None
     together: Annotated[bool, Option("Run all devices of a floor in one process, which needs less memory.")] = False
 
     def __post_init__(self) -> None:

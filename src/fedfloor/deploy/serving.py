@@ -2,6 +2,7 @@
 
 __all__ = ["DeployedRun", "Serving", "serve_planned"]
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
+from fedfloor.runs.measured import with_kept_costs, with_measured_costs
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.train import job_of, scaled_as
 from fedfloor.scenario.resolved import Scenario
@@ -33,6 +35,8 @@ from fedfloor.training.data.sources import load_dataset
 from fedfloor.training.network.built import Inputs
 from fedfloor.workers.engine import engine_for
 from fedfloor.workers.processes import cores
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,15 +80,23 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
         raise DeploymentError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
     training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
     planned = replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
-    scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), folder_toml(planned.file, planned.scenario)
     with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
-        earlier = earlier_rounds(planned, text) if options.resume else None
-        samples = _test_samples(scenario, options.data_dir)
+        kept = with_kept_costs(planned) if planned.scenario.deploy.measure and options.resume else None
+        planned, measures = kept or planned, bool(planned.scenario.deploy.measure) and kept is None
+        earlier = earlier_rounds(planned, _text(planned)) if options.resume else None
+        samples = _test_samples(planned.scenario, options.data_dir)
         with Station(
-            tasks, StationOptions(options.listen, options.credentials, options.wait, options.radio)
+            floor_tasks(planned.scenario, measure=measures),
+            StationOptions(options.listen, options.credentials, options.wait, options.radio),
         ) as station:
             options.on_listening(station.port)
-            tell(Event(waiting=tuple(task.floor for task in tasks)))
+            tell(Event(waiting=tuple(floor.name for floor in planned.scenario.floors)))
+            if measures:
+                planned = with_measured_costs(planned, station.measured())
+                station.assign(floor_tasks(planned.scenario))
+            scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), _text(planned)
+            if scenario.deploy.measure:
+                _tell_sources(scenario)
             if earlier is None:
                 inputs = station.agree()
                 samples = replace(samples, mean=inputs.mean, deviation=inputs.deviation)
@@ -114,6 +126,24 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
         resumed=0 if earlier is None else earlier.checkpoint.round,
         folder=planned.folder,
     )
+
+
+def _text(planned: PlannedRun) -> str:
+    """Scenario of the run folder."""
+    return folder_toml(planned.file, planned.scenario)
+
+
+def _tell_sources(scenario: Scenario) -> None:
+    """Say in the log which costs rest on measurements."""
+    gateways = {floor.name: floor.gateway.profile for floor in scenario.floors}
+    devices = {device.name: device.profile for device in scenario.devices}
+    counts = [sum(profile is not None for profile in kind.values()) for kind in (devices, gateways)]
+    numbers = f"{counts[0]} of {len(devices)} devices and {counts[1]} of {len(gateways)} gateways"
+    _LOG.info("Costs rest on measurements of %s.", numbers)
+    others = [name for kind in (gateways, devices) for name, profile in kind.items() if profile is None]
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        _LOG.warning("Nothing was measured of %s%s: their costs follow from FLOPs.", ", ".join(others[:5]), more)
 
 
 def _with_machines(

@@ -25,7 +25,7 @@ from fedfloor.deploy.guarding import guard_for, papers_of
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import JoiningProfile
 from fedfloor.deploy.link import Listener
-from fedfloor.deploy.machines import device_profile, gateway_profile
+from fedfloor.deploy.machines import floor_profile, gateway_profile
 from fedfloor.deploy.messages import (
     Abandon,
     Compare,
@@ -55,6 +55,7 @@ from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError
 from fedfloor.rounds.plants.deployed import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts, Presence
+from fedfloor.runs.measured import MeasuredBy
 from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork
 from fedfloor.training.network.quantised import cast, packed_size, unpack
@@ -64,6 +65,8 @@ _REPORT_S = 2.0  #: how long a new round waits for floors to report after the la
 _TRIAL_S = 60.0  #: how long the first round waits for the trials of devices that are there
 _MOST_REPLIES = 8  #: of a floor that wait to be looked at; a round has three
 _REPORTS = (Sums, Ready, Profile, Received, Trained, Failed, Compared)  #: of a gateway, without tensors
+_REJOIN_S = 60.0  #: how long machines that have measured may take to come back for their next task
+_NEXT_TASK = "The machines have measured. Join again for the next task."
 _Result = TypeVar("_Result")
 _Answer = TypeVar("_Answer", Surveyed, Compared)
 
@@ -89,6 +92,7 @@ class _Floor:
     devices: dict[str, float | None] = field(default_factory=dict)  #: that are there, with the energy they reported
     own_profile: JoiningProfile | None = None  #: what its gateway says about itself
     profiles: dict[str, JoiningProfile] = field(default_factory=dict)  #: what its devices say, by name
+    measured: JoiningProfile | None = None  #: what its gateway says after it was asked to measure
     has_reported: bool = False  #: since the last round was settled
     turn: Turn | None = None  #: of the order under way
     replies: asyncio.Queue[Envelope | LinkError] = field(default_factory=lambda: asyncio.Queue(_MOST_REPLIES))
@@ -103,6 +107,12 @@ class _Floor:
         """How many devices have told their sums."""
         return 0 if self.sums is None else self.sums.devices
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether everybody has answered who was asked to measure."""
+        asked = [device.name for device in self.task.devices if device.measure]
+        return (self.measured is not None or not self.task.measure) and all(name in self.profiles for name in asked)
+
     def hear(self, envelope: Envelope) -> None:
         """Keep what the gateway reports, and hand on what belongs to the order under way."""
         message = envelope.message
@@ -113,8 +123,11 @@ class _Floor:
             self.energy, self.has_reported = message.energy_j, True
             self.devices = {entry.name: entry.energy_j for entry in message.devices if entry.name in known}
         elif isinstance(message, Profile):
-            profile = device_profile(message.profile, self.task.devices)
-            self.profiles[profile.name] = profile
+            profile = floor_profile(message.profile, self.task)
+            if profile.role is None:
+                self.profiles[profile.name] = profile
+            else:
+                self.measured = profile
         elif envelope.turn == self.turn:
             if self.replies.full():
                 raise LinkError("More messages arrived than a round has.")
@@ -208,6 +221,9 @@ class Station:
             Expected(Surveyed, {"gradient": Layout("float32", (size,))}),
         )
         await session.send(Welcome(task_text(task)))
+        if floor.task is not task:
+            await session.close(_NEXT_TASK)
+            return
         if self._inputs is not None:
             await session.send(self._inputs)
         before = floor.session
@@ -230,6 +246,33 @@ class Station:
                 raise
 
     # What the plant asks for
+
+    def measured(self) -> MeasuredBy:
+        """Wait for everybody who is asked to measure; the costs that they have told."""
+        self._wait_until(lambda: all(floor.has_measured for floor in self._floors), self._end)
+        gateways, devices = [floor.measured for floor in self._floors], self.machines()[1]
+        return MeasuredBy(
+            gateways={entry.name: entry.costs for entry in gateways if entry is not None and entry.costs is not None},
+            devices={entry.name: entry.costs for entry in devices if entry.costs is not None},
+        )
+
+    def assign(self, tasks: Sequence[FloorTask]) -> None:
+        """Give all floors other tasks: who is there joins again, and is waited for."""
+        before = [len(floor.profiles) for floor in self._floors]
+        self._run(self._reassign(tasks))
+        self._wait_until(
+            lambda: all(floor.described >= count for floor, count in zip(self._floors, before, strict=True)),
+            time.monotonic() + _REJOIN_S,
+        )
+
+    async def _reassign(self, tasks: Sequence[FloorTask]) -> None:
+        sessions = []
+        for floor, task in zip(self._floors, tasks, strict=True):
+            if floor.session is not None:
+                sessions.append(floor.session)
+                floor.lose(LinkError(_NEXT_TASK))
+            floor.task, floor.profiles, floor.measured = task, {}, None
+        await asyncio.gather(*(session.close(_NEXT_TASK) for session in sessions))
 
     def agree(self) -> built.Inputs:
         """Wait for the floors, and agree on the scale of the inputs from the sums of the devices that are there."""

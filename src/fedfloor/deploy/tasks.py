@@ -59,6 +59,8 @@ class DeviceTask(Section):
     """the scenario lets gradients leave the device, if the device does too"""
     allow_class_counts: Flag = False
     """the scenario lets a device tell how many samples of each class it holds, if the device does too"""
+    measure: Flag | None = None
+    """the device is to measure its layers and do nothing else; a task without it follows"""
     frequency_hz: PositiveFloat
     """f_n"""
     bottom_s: Seconds
@@ -79,11 +81,13 @@ class FloorTask(Section):
     """bits per number of what it sends to the base station"""
     download: Literal[32, 16]
     """bits per number of what it receives"""
+    measure: Flag | None = None
+    """the gateway is to measure its layers; a task without it follows"""
     devices: Annotated[tuple[DeviceTask, ...], Field(min_length=1, max_length=4096)]
 
 
-def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
-    """The tasks of all floors of a scenario."""
+def floor_tasks(scenario: Scenario, *, measure: bool = False) -> tuple[FloorTask, ...]:
+    """The tasks of all floors of a scenario; with `measure`, machines without a hardware profile are to measure."""
     plant, training = arrays_of(scenario), scenario.training
     cuts, numbers, tasks = np.arange(plant.workload.layers + 1), iter(range(len(scenario.devices))), []
     for m, floor in enumerate(scenario.floors):
@@ -111,6 +115,7 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
                     pictures=scenario.data.holds_pictures,
                     allow_gradients=scenario.deploy.allow_gradients,
                     allow_class_counts=scenario.deploy.allow_class_counts,
+                    measure=(measure and device.profile is None) or None,
                     frequency_hz=device.frequency,
                     bottom_s=tuple((split.bottom_flop / device.flops_per_cycle / device.frequency).tolist()),
                     top_cycles=tuple((split.top_flop / floor.gateway.flops_per_cycle).tolist()),
@@ -123,6 +128,7 @@ def floor_tasks(scenario: Scenario) -> tuple[FloorTask, ...]:
                 max_frequency_hz=floor.gateway.max_frequency,
                 upload=scenario.precision.upload,
                 download=scenario.precision.download,
+                measure=(measure and floor.gateway.profile is None) or None,
                 devices=tuple(devices),
             )
         )

@@ -44,6 +44,7 @@ class Card:
 
     figure: Figure
     panel: Panel
+    is_real: bool = False  #: whether all runs are on real machines
 
     @property
     def id(self) -> str:
@@ -60,6 +61,11 @@ class Card:
         """Between title and plot: what it shows, and what it leaves out."""
         omissions = dict.fromkeys(plot.omission for plot in self.plots)
         return " ".join(filter(None, (self.figure.caption, self.panel.note, *omissions)))
+
+    @property
+    def missing(self) -> str:
+        """In place of a plot: why there is none, and what to do."""
+        return self.figure.missing_real if self.is_real and self.figure.missing_real else self.figure.missing
 
     @property
     def plots(self) -> tuple[Plot, ...]:
@@ -142,7 +148,7 @@ def part_html(part: Part, looks: Sequence[Look]) -> str:
     """A section of the page with its figures."""
     section = part.section
     sentence = f"<p>{_words(section.sentence)}</p>" if section.sentence else ""
-    reasons = {card.figure.missing for card in part.cards}
+    reasons = {card.missing for card in part.cards}
     if len(reasons) == 1 and not any(card.plots for card in part.cards):  # one sentence is enough
         cards = f'<p class="missing card">{_words(reasons.pop())}</p>'
     else:
@@ -160,7 +166,7 @@ def _card_html(card: Card, looks: Sequence[Look]) -> str:
     swatch = f"{_swatch(looks[series])} " if series is not None else ""
     title = f"<h3>{swatch}{html.escape(card.title)}</h3>"
     if not card.plots:
-        reason = f'<p class="missing">{_words(card.figure.missing)}</p>'
+        reason = f'<p class="missing">{_words(card.missing)}</p>'
         return f'<figure class="{kind}"{about}><figcaption>{title}{reason}</figcaption></figure>'
     choice = ""
     if len(card.panel.choices) > 1:

@@ -112,8 +112,9 @@ def _parts(results: Results, tables: Sequence[PageTable], single: SingleRuns) ->
     if tables:
         headline = table_html(tables[0], results.looks, caption=False)
         yield Part(Section("headline", tables[0].title, link="Overview"), body=headline)
+    is_real = all(run.is_real for run in results.collection.runs)
     cards = [
-        Card(figure, panel)
+        Card(figure, panel, is_real)
         for figure in all_figures()
         if figure.plot is not None
         for panel in figure.plot(results) or (Panel(None),)  # which says why there is none

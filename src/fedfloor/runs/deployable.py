@@ -22,6 +22,10 @@ def refuse_undeployable(scenario: Scenario, label: str) -> None:
         problem = "participation.rates: 'estimated' needs gradients, which do not leave a device unless it is allowed"
         advice = "Allow it with deploy.allow_gradients = true"
         raise DeploymentError(f"{label}: {problem}. {_OTHER_RATES}. {advice}")
+    if deploy.measure and scenario.costs.width not in (None, scenario.model.width):
+        problem = f"costs.width: must be model.width = {scenario.model.width:g} with deploy.measure"
+        reason = "machines measure the network that they train"
+        raise DeploymentError(f"{label}: {problem}, got {scenario.costs.width:g}: {reason}. Leave one of them out")
     if participation.observe_every > 0:
         problem = f"participation.observe_every: must be 0 on real machines, got {participation.observe_every}"
         reason = "a measured divergence needs gradients of all data"

@@ -1,6 +1,14 @@
 """Measure the layers of a network on this machine: `fedfloor profile --costs measured`."""
 
-__all__ = ["Target", "measured_profile", "model_target", "refuse_profile_file", "scenario_target", "write_profile"]
+__all__ = [
+    "Target",
+    "measured_profile",
+    "model_target",
+    "refuse_profile_file",
+    "representative",
+    "scenario_target",
+    "write_profile",
+]
 
 import os
 import platform
@@ -81,10 +89,10 @@ def scenario_target(
         advice = "`fedfloor profile MODEL --format toml` prints the list that fits"
         raise ModelError(f"{source}: {problem}, got {len(scenario.layers)} layers. {advice}")
     used = [device.batch(scenario.training.batch_fraction) for device in scenario.devices]
-    return Target(model, scenario.layers, tuple(sorted(set(batches))) or _representative(used))
+    return Target(model, scenario.layers, tuple(sorted(set(batches))) or representative(used))
 
 
-def _representative(batches: Sequence[int]) -> tuple[int, ...]:
+def representative(batches: Sequence[int]) -> tuple[int, ...]:
     """The smallest, the largest and up to two batches between them, as far apart as may be, ascending.
 
     Two batches that are close together would say little about the slope between them.

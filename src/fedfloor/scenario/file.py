@@ -372,10 +372,17 @@ class Deploy(Section):
     """gains of the radio: drawn or recorded, as in simulations, or from the rates of the last transfers"""
     energy: Literal["weather", "reported"] = "weather"
     """energy of a round: drawn or recorded, as in simulations, or what the machines report"""
+    measure: Flag | None = None
+    """have machines without a hardware profile measure their layers before the first round; not given, false"""
     deadline_factor: Annotated[float, Strict(), Field(ge=1, le=1e6)] = 3.0
     """a floor is lost if it takes longer than this multiple of the predicted time and the margin"""
     deadline_margin_s: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 10.0
     """added to every deadline"""
+
+    @field_validator("measure")
+    @classmethod
+    def _default_of_measure_counts_as_absent(cls, measure: bool | None) -> bool | None:
+        return measure or None
 
 
 class Policy(Section):

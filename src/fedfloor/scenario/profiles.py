@@ -45,6 +45,8 @@ def read_text(path: Path) -> str:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         advice = "`fedfloor profile MODEL --costs measured --out FILE` writes one"
+        if is_copy(f"{path.parent.name}/{path.name}"):
+            advice = "A run wrote it: restore the file, or start a new run in another folder"
         raise ProfileError(f"{path}: no such file. {advice}") from None
     except UnicodeDecodeError:
         advice = "Measure again with `fedfloor profile MODEL --costs measured`"

@@ -11,11 +11,11 @@ from fedfloor.cli.options import (
     FormatOption,
     OutOption,
     OwnOption,
-    QuietOption,
     RoundsOption,
     ScenarioArgument,
     SeedOption,
     SetOption,
+    WarningsOnlyOption,
     app,
     with_options,
 )
@@ -38,7 +38,7 @@ def local_plant(
     options: LocalOptions = LocalOptions(),  # noqa: B008  # frozen
     overrides: SetOption = None,
     own: OwnOption = False,
-    quiet: QuietOption = False,
+    quiet: WarningsOnlyOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Run a whole plant on this machine: every gateway and device is a process, over mutual TLS. Needs 'deploy'.

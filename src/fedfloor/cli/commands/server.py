@@ -11,11 +11,11 @@ from fedfloor.cli.options import (
     FormatOption,
     OutOption,
     OwnOption,
-    QuietOption,
     RoundsOption,
     ScenarioArgument,
     SeedOption,
     SetOption,
+    WarningsOnlyOption,
     app,
     with_options,
 )
@@ -38,7 +38,7 @@ def server(
     options: ServerOptions = ServerOptions(),  # noqa: B008  # frozen
     overrides: SetOption = None,
     own: OwnOption = False,
-    quiet: QuietOption = False,
+    quiet: WarningsOnlyOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Run the base station of a plant of real machines. Needs the extra 'deploy'.

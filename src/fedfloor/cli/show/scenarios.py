@@ -118,7 +118,8 @@ def _cost_source(source: CostSource, scenario: Scenario) -> str:
     counts = ((source.devices, "device"), (source.gateways, "gateway"))
     who = " and ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
     if source.profile is None:
-        return f"costs of {who}: FLOPs by '{scenario.costs.model}', speed from flops_per_cycle"
+        until = ", until they have measured their layers on joining" if scenario.deploy.measure else ""
+        return f"costs of {who}: FLOPs by '{scenario.costs.model}', speed from flops_per_cycle{until}"
     depth = len(scenario.layers)
     rest = "" if source.layers == depth else ", the others by the speed of their kind"
     memory = "measured" if source.memory else f"by '{scenario.costs.model}'"
@@ -183,7 +184,8 @@ def _deployment(deploy: Deploy) -> str:
     allowed = ", ".join(kind for kind, allows in kinds.items() if allows)
     sources = f"{deploy.gains} gains, energy {'reported' if deploy.energy == 'reported' else 'of the weather'}"
     deadline = f"deadline {deploy.deadline_factor:g} x predicted + {deploy.deadline_margin_s:g} s"
-    return f"{allowed} may leave a device; {sources}; {deadline}"
+    measured = "; machines measure their layers before the first round" if deploy.measure else ""
+    return f"{allowed} may leave a device; {sources}; {deadline}{measured}"
 
 
 def _listed(rates: str | tuple[float, ...]) -> str:

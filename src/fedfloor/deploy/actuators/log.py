@@ -18,7 +18,8 @@ class LogActuator:
     def begin(self, setting: Setting) -> None:
         """Write what was decided."""
         power = "" if setting.power is None else f", transmit power {1e3 * setting.power:.4g} mW"
-        steps = f", {len(setting.steps)} steps in {sum(setting.steps):.4g} s" if setting.steps else ""
+        count = len(setting.steps)
+        steps = f", {count} step{'s' * (count > 1)} in {sum(setting.steps):.4g} s" if count else ""
         _LOG.info(
             "Decided: %.4g GHz, %.3g %% of the maximum%s%s.",
             1e-9 * setting.frequency,

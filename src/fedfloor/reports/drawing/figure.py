@@ -38,6 +38,7 @@ class Figure:
     title: str
     caption: str  #: what it shows and how to read it
     missing: str = ""  #: sentence in place of the figure if there is nothing to draw: why, and what to do
+    missing_real: str = ""  #: the same for runs on real machines; empty if `missing` fits them too
     wide: bool = False  #: whether it takes the full width of the page
     draw: "Callable[[Results], Drawing | None] | None"  #: for papers; None if there is no such form
     plot: Callable[[Results], tuple[Panel, ...]] | None  #: for the page; None if there is no such form

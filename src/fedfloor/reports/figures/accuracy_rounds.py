@@ -9,7 +9,7 @@ import numpy as np
 from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import Lines, band_note, draw_lines, plot_lines
-from fedfloor.reports.measures.accuracy import NOT_TESTED, evaluations
+from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, evaluations
 from fedfloor.reports.measures.curves import Curve, band
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import ACCURACY
@@ -51,6 +51,7 @@ FIGURE = Figure(
     title="Accuracy against rounds",
     caption="Test accuracy; higher is better. In long runs a point is the mean of up to five evaluations.",
     missing=NOT_TESTED,
+    missing_real=NOT_TESTED_YET,
     draw=draw,
     plot=plot,
 )

@@ -12,7 +12,7 @@ from fedfloor.reports.cells import time_unit
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import Lines, draw_lines, plot_lines
 from fedfloor.reports.drawing.scales import greatest
-from fedfloor.reports.measures.accuracy import NOT_TESTED, evaluations
+from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, evaluations
 from fedfloor.reports.measures.curves import Curve, band
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import ACCURACY
@@ -70,6 +70,7 @@ FIGURE = Figure(
     title="Accuracy against time",
     caption="Test accuracy against the time that the rounds took; further left is faster.",
     missing=NOT_TESTED,
+    missing_real=NOT_TESTED_YET,
     draw=draw,
     plot=plot,
 )

@@ -126,6 +126,8 @@ FIGURE = Figure(
     title="Samples of every class",
     caption="The stronger the colour, the more samples of the class a device holds.",
     missing="No run here says who holds which data: training with `fedfloor run` writes it to `holding.json`.",
+    missing_real="No device has told how many samples of each class it holds: that needs `deploy.allow_class_counts` "
+    "in the scenario and `--allow-class-counts` of the device.",
     wide=True,
     draw=draw,
     plot=plot,

@@ -131,6 +131,7 @@ FIGURE = Figure(
     title="Divergence of the floors",
     caption="Each mark is a floor in an observed round; below the dashed line the bound holds.",
     missing="No divergence was measured: train with `--set participation.observe_every=10`, for example.",
+    missing_real="Real machines do not measure the divergence, because that needs gradients of all data.",
     wide=True,
     draw=draw,
     plot=plot,

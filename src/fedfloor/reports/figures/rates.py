@@ -78,6 +78,7 @@ FIGURE = Figure(
     caption="Rates derived from the bound of Theorem 1, and the rates that the divergence measured in training would "
     "have given (paper, Fig. 2).",
     missing="No run observed its divergence: train with `--set participation.observe_every=10`, for example.",
+    missing_real="Real machines do not measure the divergence, because that needs gradients of all data.",
     draw=draw,
     plot=plot,
 )

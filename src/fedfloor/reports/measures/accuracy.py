@@ -1,6 +1,6 @@
 """Test accuracy of a run, as the figures against rounds and against time show it."""
 
-__all__ = ["NOT_TESTED", "evaluations"]
+__all__ = ["NOT_TESTED", "NOT_TESTED_YET", "evaluations"]
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from fedfloor.reports.statistics import averaged
 NOT_TESTED = (
     "These logs contain no tested model: use `fedfloor run` instead of `fedfloor simulate`, or wait until "
     "`training.evaluate_every` rounds have passed."
+)
+#: the same for runs on real machines
+NOT_TESTED_YET = (
+    "No model was tested yet: that happens after every `training.evaluate_every` rounds, if the base station has the "
+    "test set of the scenario's data (`fedfloor data fetch`)."
 )
 
 

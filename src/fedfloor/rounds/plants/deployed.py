@@ -292,7 +292,8 @@ class DeployedPlant:
         if not surveys:
             return
         sigma, norm, own, delta, along = np.full((5, devices), np.nan)
-        mean = mean_of([(float(np.nansum(entry.samples)), entry.gradient) for entry in surveys])
+        counts = [float(np.nansum(entry.samples)) for entry in surveys]
+        mean = mean_of(counts, (entry.gradient for entry in surveys), self.weights.size)
         for entry in surveys:
             place = estimates.floor == entry.floor
             sigma[place], norm[place], own[place] = entry.sigma, entry.norm, entry.smoothness

@@ -27,7 +27,7 @@ from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics
 from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.comparing import change_per_length, step_along
-from fedfloor.training.network.weights import average, distance
+from fedfloor.training.network.weights import average, distance, mean_of
 from fedfloor.training.tasks import Task
 from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
@@ -197,10 +197,8 @@ class LearningPlant:
         current, velocity = weights, np.zeros(weights.size)
         for _ in range(training.local_iterations):
             tasks = [Task("gradient", (n, None), 1) for n in range(counts.size)]
-            total = np.zeros(weights.size)
-            for n, (_, gradient) in enumerate(self.engine.run(tasks, current)):
-                total += counts[n] / counts.sum() * gradient[0].astype(np.float64)
-            velocity = training.momentum * velocity + total
+            gradients = (gradient[0] for _, gradient in self.engine.run(tasks, current))
+            velocity = training.momentum * velocity + mean_of(counts.tolist(), gradients, weights.size)
             current = (current - rate * velocity).astype(np.float32)
         return current
 
@@ -210,11 +208,14 @@ class LearningPlant:
         tasks = [Task("estimate", (n, participation.estimate_samples), 1) for n in range(counts.size)]
         estimates: list[Estimate] = []
         with _Rows(size) as gradients:
-            mean = np.zeros(size)
-            for n, (result, gradient) in enumerate(self.engine.run(tasks, self.weights)):
-                estimates.append(result)
-                gradients.append(gradient[0])
-                mean += counts[n] / counts.sum() * gradient[0].astype(np.float64)
+
+            def kept() -> Iterator[Vector]:
+                for result, gradient in self.engine.run(tasks, self.weights):
+                    estimates.append(result)
+                    gradients.append(gradient[0])
+                    yield gradient[0]
+
+            mean = mean_of(counts.tolist(), kept(), size)
             delta = np.array([distance(gradient, mean) for gradient in gradients])
             smoothness = np.maximum([entry.smoothness for entry in estimates], self._smoothness_along(mean, gradients))
         statistics = GradientStatistics(

@@ -115,9 +115,9 @@ def distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> 
     return math.sqrt(float(np.square(one.astype(np.float64) - other).sum()))
 
 
-def mean_of(parts: Sequence[tuple[float, Vector]]) -> Floats:
-    """Mean of gradients (P,), each with the number of its samples, in float64."""
-    total, mean = sum(count for count, _ in parts), np.zeros(parts[0][1].size)
-    for count, gradient in parts:
+def mean_of(counts: Sequence[float], gradients: Iterable[Vector], size: int) -> Floats:
+    """Mean of gradients (P,), weighted by the numbers of their samples, summed in float64 in the order they come."""
+    total, mean = sum(counts), np.zeros(size)
+    for count, gradient in zip(counts, gradients, strict=True):
         mean += count / total * gradient.astype(np.float64)
     return mean
