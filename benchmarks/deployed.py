@@ -5,10 +5,11 @@ TLS. Both sides train the same floors with the same batches from the same weight
 same rounds of the other. A deployed round is everything from observing to settling except the evaluation.
 
 What crosses the cuts has to get from one process to the other, whatever the program. After each part the same bytes go
-there and back over raw TCP, without TLS, without a check and in one connection. Training alone plus this time is the
-least that a plant on one machine can reach; a goal below it cannot be met.
+there and back over raw TCP, without TLS, without a check and in one connection. The processor seconds of training and
+of this are the least that a plant on one machine can reach; a goal below their ratio cannot be met.
 
-On a busy machine the plant gets a larger share of the cores, because it has more processes. The seconds that processors
+On a busy machine the plant gets a larger share of the cores, because it has more processes, and raw TCP a smaller one:
+then the seconds on the clock say nothing, and the first ratio may even be below the second. The seconds that processors
 were busy, which every second row compares, do not depend on that; they include evaluations.
 """
 
