@@ -10,7 +10,7 @@ of this are the least that a plant on one machine can reach; a goal below their 
 
 On a busy machine the plant gets a larger share of the cores, because it has more processes, and raw TCP a smaller one:
 then the seconds on the clock say nothing, and the first ratio may even be below the second. The seconds that processors
-were busy, which every second row compares, do not depend on that; they include evaluations.
+were busy, which the last two rows compare, do not depend on that; they include evaluations.
 """
 
 __all__ = ["rows"]
