@@ -5,9 +5,10 @@ tensor before it sends it back. Bare gRPC with the options of our link, which se
 nor checks them, tells how much of the ratio is gRPC's own.
 """
 
-__all__ = ["rows"]
+__all__ = ["raw_echo", "raw_round_trip", "rows"]
 
 import asyncio
+import contextlib
 import socket
 import subprocess
 import sys
@@ -58,6 +59,30 @@ def echo_raw(server: socket.socket) -> None:
             view = memoryview(bytearray(size))
         read_all(connection, view)
         connection.sendall(view)
+
+
+def serve_raw() -> None:
+    """Listen, say where, and send back tensors over TCP until the connection ends."""
+    server = socket.create_server(("127.0.0.1", 0))
+    print(server.getsockname()[1], flush=True)
+    echo_raw(server)
+
+
+@contextlib.contextmanager
+def raw_echo() -> Iterator[socket.socket]:
+    """A TCP connection to another process that sends tensors back."""
+    code = "from benchmarks import connections; connections.serve_raw()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        with raw_connection(int(other.stdout.readline())) as connection:
+            yield connection
+
+
+def raw_connection(port: int) -> socket.socket:
+    """A TCP connection to a port of this machine."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 async def echo(session: Session, _: Hello) -> None:
@@ -145,8 +170,7 @@ def raw_round_trip(connection: socket.socket, values: Vector, back: memoryview) 
 
 async def measure(ports: list[int], identity: Papers) -> Iterator[Row]:
     """Medians of all sizes, as rows of the table."""
-    connection = socket.create_connection(("127.0.0.1", ports[0]))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection = raw_connection(ports[0])
     plain = (await dial(f"127.0.0.1:{ports[1]}", _HELLO)).session
     secure = (await dial(f"127.0.0.1:{ports[2]}", _HELLO, lambda: identity)).session
     credentials = grpc.ssl_channel_credentials(identity.ca, identity.key, identity.certificate)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from fedfloor.deploy import link
-from fedfloor.deploy.coding import CHUNK_S, PROTOCOL, encode
+from fedfloor.deploy.coding import CHUNK_S, MOST_FRAME, PROTOCOL, encode
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.link import Listener, Papers, dial, sessions
 from fedfloor.deploy.messages import (
@@ -208,7 +208,7 @@ def test_a_frame_larger_than_grpc_admits_ends_only_its_own_stream() -> None:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{listener.port}") as channel:
                 call = channel.stream_stream(f"/{link.SERVICE}/{link.METHOD}")()
                 with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-                    await call.write(b"\0" * 3_000_000)
+                    await call.write(b"\0" * (MOST_FRAME + 1))
                 assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             await session.send(Model(numbers(10, dtype="uint8")))
             await session.receive(ANY_MODEL)

@@ -3,6 +3,7 @@
 import importlib.resources
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,18 @@ import numpy as np
 import pytest
 
 from fedfloor.deploy import fields, wire_pb2
-from fedfloor.deploy.coding import AHEAD, LEAST_CHUNK, MOST_CHUNK, MOST_FRAME, PROTOCOL, STRETCH, Decoder, Pace, encode
+from fedfloor.deploy.coding import (
+    AHEAD,
+    FRESH_S,
+    LEAST_CHUNK,
+    MOST_CHUNK,
+    MOST_FRAME,
+    PROTOCOL,
+    STRETCH,
+    Decoder,
+    Pace,
+    encode,
+)
 from fedfloor.deploy.fields import DTYPES, Entries, Layout, LinkError, fields_of, is_finite
 from fedfloor.deploy.messages import Boundary, Expected, Hello, Message, Model, Ready, Refused, Turn, Welcome
 from tests.deploy.examples import MESSAGES, expected, fuzzed, numbers, same
@@ -78,7 +90,7 @@ def test_tensors_of_every_type_and_shape_arrive(dtype: str, shape: tuple[int, ..
 @pytest.mark.parametrize("size", [0, 1, LEAST_CHUNK - 1, LEAST_CHUNK, LEAST_CHUNK + 1, MOST_CHUNK + 1, 3_300_000])
 def test_tensors_of_every_size_arrive(size: int, chunk: int) -> None:
     message, decoder = Model(numbers(size, dtype="uint8")), Decoder()
-    frames = list(encode(message, TURN, Pace(chunk)))
+    frames = list(encode(message, TURN, Pace(chunk, time.monotonic())))
     assert all(len(frame) <= MOST_FRAME for frame in frames)
     assert (len(frames) == 1) == (size <= chunk)
     envelopes = [decoder.feed(frame, [expected(message)], TURN) for frame in frames]
@@ -88,8 +100,10 @@ def test_tensors_of_every_size_arrive(size: int, chunk: int) -> None:
 
 def test_a_connection_that_is_fast_begins_its_next_message_with_large_chunks() -> None:
     pace, message = Pace(), Model(numbers(3_300_000, dtype="uint8"))
-    few = len(list(encode(message, TURN, pace)))  # as if they were sent in no time
-    assert len(list(encode(message, TURN, pace))) == 6 < few  # two that show how fast it is now, and four large ones
+    assert len(list(encode(message, TURN, pace))) > 3  # as if they were sent in no time
+    assert len(list(encode(message, TURN, pace))) == 1  # it was fast just now
+    pace.learned -= FRESH_S
+    assert len(list(encode(message, TURN, pace))) == 3  # two that show how fast it is now, and a large one
 
 
 def test_small_messages_do_not_make_a_connection_fast() -> None:
@@ -101,11 +115,11 @@ def test_small_messages_do_not_make_a_connection_fast() -> None:
 
 def test_chunks_take_a_tenth_of_a_second_and_no_less_than_the_least() -> None:
     pace = Pace(MOST_CHUNK)
-    pace.learn(AHEAD + 1_000_000, 1.0)
+    pace.learn(AHEAD + 1_000_000, 1.0, now=7.0)
     assert pace.chunk == 100_000
-    pace.learn(AHEAD + 1_000_000, 100.0)
+    pace.learn(AHEAD + 1_000_000, 100.0, now=7.0)
     assert pace.chunk == LEAST_CHUNK
-    pace.learn(AHEAD + 1_000_000, 0.0)
+    pace.learn(AHEAD + 1_000_000, 0.0, now=7.0)
     assert pace.chunk == 4 * LEAST_CHUNK
 
 
@@ -281,7 +295,7 @@ def test_a_wrong_frame_is_refused_with_its_reason(case: str) -> None:
 
 def test_bytes_that_are_no_frame_are_refused() -> None:
     assert "cannot be read" in refusal([b"\xff\xff\xff"], MODEL)
-    assert "at most 2,097,152" in refusal([b"\0" * (MOST_FRAME + 1)], MODEL)
+    assert f"at most {MOST_FRAME:,}" in refusal([b"\0" * (MOST_FRAME + 1)], MODEL)
 
 
 def test_a_message_that_is_not_expected_is_refused() -> None:

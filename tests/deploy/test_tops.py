@@ -115,7 +115,7 @@ def messages(model: Model, device: int, cut: int, boundary: int = 32) -> tuple[V
     weights = rng.normal(0.0, 0.1, network.layout.size).astype(np.float32)[network.below(cut) :]
     sent: list[tuple[Any, Ints]] = []
     for _ in range(STEPS):
-        numbers = rng.standard_normal((BATCH, *network.crossing[cut]), np.float32)
+        numbers = rng.standard_normal((BATCH, *network.sent_shape(cut, boundary)), np.float32)
         received = numbers if boundary == 32 else Quantised(np.float32(0.01), (40 * numbers).astype(np.int8))
         sent.append((received, rng.integers(0, 10, BATCH)))
     return weights, sent

@@ -220,13 +220,14 @@ def test_rounded_messages_hold_scale_and_steps_of_the_streams_that_there_are() -
     assert isinstance(exact, np.ndarray)
     assert sent.steps.dtype == np.int8
     rng = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(3, 4, 1, 0)))
-    expected = quantised(exact.astype(np.float32), 8, rng)
+    expected = quantised(np.moveaxis(exact, -1, 1).astype(np.float32), 8, rng)  # only rounded ones have channels first
     assert sent.scale == expected.scale
     assert np.array_equal(sent.steps, expected.steps)
     down = Top(network, settings(cut), INPUTS, start[network.below(cut) :])
     down._settings = dataclasses.replace(own, boundary=32)
-    gradient = down.step(sent.values, labels).gradient
+    gradient = down.step(np.moveaxis(sent.values, 1, -1), labels).gradient
     assert isinstance(gradient, np.ndarray)
+    gradient = np.moveaxis(gradient, -1, 1)
     rounded = Top(network, own, INPUTS, start[network.below(cut) :]).step(sent, labels).gradient
     assert isinstance(rounded, Quantised)
     assert np.array_equal(rounded.steps, quantised(gradient.astype(np.float32), 8, rng).steps)  # first up, then down
@@ -266,7 +267,7 @@ def test_only_activations_and_their_gradients_cross_the_cut() -> None:
     top = Top(network, settings(2), INPUTS, start[network.below(2) :])
     activations = Bottom(network, settings(2), INPUTS, start[: network.below(2)]).forward(pictures(model)[0])
     assert isinstance(activations, np.ndarray)
-    assert activations.shape == (BATCH, *network.crossing[2]) == (BATCH, 8, 14, 14)
+    assert activations.shape == (BATCH, *network.sent_shape(2)) == (BATCH, 14, 14, 8)  # as they lie in memory
     assert activations.flags.c_contiguous
     gradient = top.step(activations, pictures(model)[1]).gradient
     assert isinstance(gradient, np.ndarray)
@@ -309,19 +310,19 @@ def test_threads_that_train_devices_at_once_do_not_share_their_dropout() -> None
         (
             np.zeros((BATCH, 8, 14, 13), np.float32),
             np.zeros(BATCH, int),
-            r"activations must be float32 \(6, 8, 14, 14\)",
+            r"activations must be float32 \(6, 14, 14, 8\)",
         ),
-        (np.zeros((BATCH + 1, 8, 14, 14), np.float32), np.zeros(BATCH, int), r"got float32 \(7, 8, 14, 14\)"),
-        (np.zeros((BATCH, 8, 14, 14)), np.zeros(BATCH, int), "got float64"),
-        (np.zeros((BATCH, 8, 14, 14), np.uint8), np.zeros(BATCH, int), "got uint8"),
-        (Quantised(np.float32(1), np.zeros((BATCH, 8, 14, 14), np.int8)), np.zeros(BATCH, int), "got int8"),
+        (np.zeros((BATCH + 1, 14, 14, 8), np.float32), np.zeros(BATCH, int), r"got float32 \(7, 14, 14, 8\)"),
+        (np.zeros((BATCH, 14, 14, 8)), np.zeros(BATCH, int), "got float64"),
+        (np.zeros((BATCH, 14, 14, 8), np.uint8), np.zeros(BATCH, int), "got uint8"),
+        (Quantised(np.float32(1), np.zeros((BATCH, 14, 14, 8), np.int8)), np.zeros(BATCH, int), "got int8"),
         (None, np.zeros(BATCH, int), "activations are missing"),
-        (np.zeros((BATCH, 8, 14, 14), np.float32), None, r"activations must be float32 \(0, 8"),
-        (np.zeros((0, 8, 14, 14), np.float32), np.zeros(0, int), "batch is empty"),
-        (np.zeros((BATCH, 8, 14, 14), np.float32), np.full(BATCH, 10), "labels must be 0 to 9, got 10 to 10"),
-        (np.zeros((BATCH, 8, 14, 14), np.float32), np.full(BATCH, -1), "labels must be 0 to 9, got -1 to -1"),
-        (np.zeros((BATCH, 8, 14, 14), np.float32), np.zeros(BATCH), "whole numbers, got float64"),
-        (np.zeros((BATCH, 8, 14, 14), np.float32), np.zeros((BATCH, 1), int), r"whole numbers, got int64 \(6, 1\)"),
+        (np.zeros((BATCH, 14, 14, 8), np.float32), None, r"activations must be float32 \(0, 14"),
+        (np.zeros((0, 14, 14, 8), np.float32), np.zeros(0, int), "batch is empty"),
+        (np.zeros((BATCH, 14, 14, 8), np.float32), np.full(BATCH, 10), "labels must be 0 to 9, got 10 to 10"),
+        (np.zeros((BATCH, 14, 14, 8), np.float32), np.full(BATCH, -1), "labels must be 0 to 9, got -1 to -1"),
+        (np.zeros((BATCH, 14, 14, 8), np.float32), np.zeros(BATCH), "whole numbers, got float64"),
+        (np.zeros((BATCH, 14, 14, 8), np.float32), np.zeros((BATCH, 1), int), r"whole numbers, got int64 \(6, 1\)"),
     ],
 )
 def test_what_does_not_fit_a_top_is_refused(received: Sent | None, labels: Ints | None, problem: str) -> None:
@@ -341,9 +342,9 @@ def test_what_does_not_fit_a_bottom_is_refused() -> None:
     with pytest.raises(ValueError, match="first iteration has no samples"):
         bottom.forward()
     with pytest.raises(ValueError, match="no batch waits"):
-        bottom.backward(np.zeros((BATCH, 8, 14, 14), np.float32))
+        bottom.backward(np.zeros((BATCH, 14, 14, 8), np.float32))
     bottom.forward(pictures(NETWORKS["cnn"])[0])
-    with pytest.raises(ValueError, match=r"gradient must be float32 \(6, 8, 14, 14\), got float32 \(6, 8\)"):
+    with pytest.raises(ValueError, match=r"gradient must be float32 \(6, 14, 14, 8\), got float32 \(6, 8\)"):
         bottom.backward(np.zeros((BATCH, 8), np.float32))
 
 

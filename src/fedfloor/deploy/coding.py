@@ -3,6 +3,7 @@
 __all__ = [
     "AHEAD",
     "CHUNK_S",
+    "FRESH_S",
     "LEAST_CHUNK",
     "MOST_CHUNK",
     "MOST_FRAME",
@@ -14,6 +15,7 @@ __all__ = [
     "encode",
 ]
 
+import math
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -33,11 +35,12 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("a deployment", "deploy") from error
 
-PROTOCOL = 2  #: version; both ends of a connection must have the same
-MOST_FRAME = 2 * 2**20  #: [byte]
+PROTOCOL = 3  #: version; both ends of a connection must have the same
+MOST_FRAME = 5 * 2**20  #: [byte]
 #: [byte] of a chunk, which is what a frame has of a message's tensors; only the last one may be smaller
-LEAST_CHUNK, MOST_CHUNK = 2**15, 1_000_000
+LEAST_CHUNK, MOST_CHUNK = 2**15, 4_000_000
 FIRST_CHUNK = 2**17  #: [byte] at most, until a message has shown how fast its connection is now
+FRESH_S = 1.0  #: [s] for which what a message has shown holds for the next ones too
 CHUNK_S = 0.1  #: [s] that a chunk may take on its way
 AHEAD = 2**17  #: [byte] that a link takes before the other side has read any of them
 STRETCH = 2 * AHEAD  #: [byte] that tell how fast a link is
@@ -80,15 +83,22 @@ class Pace:
     """How large chunks may be on a connection: they begin small and grow to what it takes in 0.1 s.
 
     A ping waits behind one or two chunks, so that a slow link is not taken for a dead one. A connection that has shown
-    that it is fast begins its next message with larger chunks, but not with the largest: it may be slow by now.
+    that it is fast begins its next message with larger chunks, but with the largest only if it has shown it just now:
+    later it may be slow.
     """
 
     chunk: int = LEAST_CHUNK  #: [byte]
+    learned: float = -math.inf  #: [s] of `time.monotonic`, when it was last adapted
 
-    def learn(self, sent: int, seconds: float) -> None:
+    def first(self, now: float) -> int:
+        """Bytes of the first chunk of a message."""
+        return self.chunk if now - self.learned < FRESH_S else min(self.chunk, FIRST_CHUNK)
+
+    def learn(self, sent: int, seconds: float, now: float) -> None:
         """Adapt to how long a stretch of a message took; the bytes that the link takes ahead say nothing."""
         rate = (sent - AHEAD) / max(seconds, 1e-6)  # [byte/s]
         self.chunk = max(LEAST_CHUNK, min(MOST_CHUNK, 4 * self.chunk, int(CHUNK_S * rate)))
+        self.learned = now
 
 
 def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[bytes]:
@@ -114,14 +124,14 @@ def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[b
         else:
             row.kind.write(body, row.name, value)
     begun, sent = time.monotonic(), 0  # of the stretch under way
-    most = min(pace.chunk, FIRST_CHUNK)
+    most = pace.first(begun)
     chunk = _taken(tensors, most)
     yield _framed(frame.SerializeToString(), chunk)
     while tensors:
         sent += sum(map(len, chunk))
         if sent >= STRETCH:
             now = time.monotonic()
-            pace.learn(sent, now - begun)
+            pace.learn(sent, now - begun, now)
             begun, sent, most = now, 0, pace.chunk
         chunk = _taken(tensors, most)
         yield _framed(head, chunk)

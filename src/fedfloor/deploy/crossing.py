@@ -39,7 +39,7 @@ def activation_layout(task: DeviceTask, network: BuiltNetwork, cut: int) -> Layo
     """Type and shape of what a device sends up, or is sent down, at a cut: of a whole batch or fewer samples."""
     numbers = "float32" if task.boundary == 32 else f"int{task.boundary}"
     dtype = "uint8" if cut == 0 and task.pictures else numbers
-    return Layout(dtype, (task.batch, *network.crossing[cut]), at_most=True)
+    return Layout(dtype, (task.batch, *network.sent_shape(cut, task.boundary)), at_most=True)
 
 
 def label_layout(task: DeviceTask) -> Layout:

@@ -68,6 +68,7 @@ class _Side:
         self._half.layout.load(np.require(weights, requirements=["C", "W"]))
         self._half.module.train()
         self._momentum = Momentum.of(settings.momentum)
+        self._channels_last = network.sends_channels_last(settings.cut, settings.boundary)
         self._iteration = -1  # counts the steps of this round
 
     def weights(self) -> Vector:
@@ -101,18 +102,22 @@ class _Side:
         return boundary_stream(settings.seed, settings.index, settings.device, self._iteration)
 
     def _sent(self, tensor: Tensor, rng: np.random.Generator | None) -> Sent:
-        """A tensor as it leaves this half, in C order; `rng` rounds it if fewer than 32 bits are sent."""
-        values: Vector = tensor.detach().cpu().contiguous().numpy()
+        """A tensor as it leaves this half, of the network's `sent_shape`; `rng` rounds it if fewer bits are sent."""
+        tensor = tensor.detach().cpu()
+        values: Vector = (tensor.permute(0, 2, 3, 1) if self._channels_last else tensor).contiguous().numpy()
         return values if rng is None else at_the_cut(values, self._settings.boundary, rng)
 
-    def _arrived(self, sent: Sent, what: str, shape: tuple[int, ...]) -> Vector:
-        """Numbers that the other half sent; raises a MisfitError if they are of another kind or shape."""
-        bits = self._settings.boundary
+    def _arrived(self, sent: Sent, what: str, count: int) -> Tensor:
+        """Numbers that the other half sent for a batch; raises a MisfitError if they are of another kind or shape."""
+        cut, bits = self._settings.cut, self._settings.boundary
+        shape = (count, *self._network.sent_shape(cut, bits))
         array, kind = (sent.steps, f"int{bits}") if isinstance(sent, Quantised) else (sent, "float32")
         if array.shape != shape or array.dtype != kind or isinstance(sent, Quantised) != (bits < 32):
             expected = "float32" if bits == 32 else f"int{bits} with a scale"
             raise MisfitError(f"{what} must be {expected} {shape}, got {array.dtype} {array.shape}")
-        return sent.values if isinstance(sent, Quantised) else np.require(sent, np.float32, ["C", "W"])
+        values = sent.values if isinstance(sent, Quantised) else np.require(sent, np.float32, ["C", "W"])
+        tensor = torch.from_numpy(values)
+        return tensor.permute(0, 3, 1, 2) if self._channels_last else tensor
 
 
 class Bottom(_Side):
@@ -145,7 +150,7 @@ class Bottom(_Side):
         output, self._output = self._output, None
         if output is None:
             raise MisfitError("no batch waits for a gradient")
-        values = torch.from_numpy(self._arrived(gradient, "the gradient", tuple(output.shape)))
+        values = self._arrived(gradient, "the gradient", len(output))
         if output.requires_grad:
             output.backward(torch.empty_like(output).copy_(values))  # type: ignore[no-untyped-call]
         self._update()
@@ -205,28 +210,27 @@ class Top(_Side):
 
     def _received(self, received: Sent | None, count: int | None) -> Tensor:
         """What the device sent, as the first layer above the cut takes it."""
-        network, cut = self._network, self._settings.cut
+        network = self._network
         count = count if count is not None else 0 if self._y is None else len(self._y)
-        shape = (count, *network.crossing[cut])
-        if cut == 0:
+        if self._settings.cut == 0:
             if received is not None:
-                self._x = self._samples(received, shape)
+                self._x = self._samples(received, count)
             if self._x is None:
                 raise MisfitError("the first iteration has no samples")
             return self._x
         if received is None:
             raise MisfitError("the activations are missing")
-        x = torch.from_numpy(self._arrived(received, "the activations", shape)).to(network.device)
+        x = self._arrived(received, "the activations", count).to(network.device)
         if x.dim() == 4:
             x = torch.empty(x.shape, device=network.device, memory_format=network.format).copy_(x)
         return x.requires_grad_(self._sends_back)
 
-    def _samples(self, received: Sent, shape: tuple[int, ...]) -> Tensor:
+    def _samples(self, received: Sent, count: int) -> Tensor:
         if not isinstance(received, Quantised) and received.dtype == np.uint8:
-            if received.shape != shape:
+            if received.shape != (shape := (count, *self._network.crossing[0])):
                 raise MisfitError(f"the samples must be {shape}, got {received.shape}")
             return self._inputs.scaled(received, self._network)
-        values = torch.from_numpy(self._arrived(received, "the samples", shape))
+        values = self._arrived(received, "the samples", count)
         return values.to(self._network.device).contiguous(memory_format=self._network.format)
 
     def _downward(self, x: Tensor) -> np.random.Generator | None:

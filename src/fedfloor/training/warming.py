@@ -50,7 +50,7 @@ def warm_up_tops(network: BuiltNetwork, inputs: Inputs, batch: int, *, boundary:
     with _kept(network) as weights:
         for cut in range(network.depth):
             top = Top(network, _trial(cut, boundary), inputs, weights[network.below(cut) :])
-            shape = (batch, *network.crossing[cut])
+            shape = (batch, *network.sent_shape(cut, boundary))
             numbers = rng.standard_normal(shape, np.float32)
             received = numbers if boundary == 32 else Quantised(np.float32(0.01), numbers.astype(f"int{boundary}"))
             begin = time.perf_counter()

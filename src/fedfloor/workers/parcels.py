@@ -31,9 +31,10 @@ class Shelf:
         self._memory[begin:end] = array
         return begin, end
 
-    def copy(self, place: Place) -> bytes:
+    def copy(self, place: Place) -> bytearray:
         """A copy of what is at a place."""
-        return self._memory[slice(*place)]
+        with memoryview(self._memory) as memory:
+            return bytearray(memory[slice(*place)])
 
     def close(self) -> None:
         """Give the memory back."""
@@ -73,9 +74,12 @@ def send(connection: Connection, message: Any, shelf: Shelf | None = None) -> No
 
 
 def receive(connection: Connection, shelf: Shelf | None = None) -> Any:
-    """Wait for a message of `send`; its arrays can only be read. Raises EOFError or OSError if none comes any more."""
+    """Wait for a message of `send`. Raises EOFError or OSError if none comes any more.
+
+    Small arrays of the message can only be read; large ones can also be written, so that nobody has to copy them.
+    """
     body, places = pickle.loads(connection.recv_bytes())  # noqa: S301  # from a process of our own
-    buffers = []
+    buffers: list[bytes | bytearray] = []
     for place in places:
         if place is None:
             buffers.append(connection.recv_bytes())

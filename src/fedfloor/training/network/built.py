@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import cast
 
 import numpy as np
@@ -26,11 +26,20 @@ from fedfloor.training.network.weights import Layout, initial_weights
 _RANDOM = threading.RLock()
 
 
+@cache
+def _has_accelerator() -> bool:
+    """Whether torch has random states other than that of the processor."""
+    return torch.cuda.is_available() or torch.xpu.is_available() or torch.backends.mps.is_available()
+
+
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Let torch draw from a stream of its own in the block; threads take turns, because a process has one state."""
     with _RANDOM:
-        torch.manual_seed(seed)
+        if _has_accelerator():
+            torch.manual_seed(seed)
+        else:  # the same, without a record of the call stack for graphics cards that are not there
+            torch.default_generator.manual_seed(seed)
         yield
 
 
@@ -98,6 +107,18 @@ class BuiltNetwork:
     def crossing(self) -> tuple[Shape, ...]:
         """Shape of what crosses every cut 0..L, for one sample."""
         return crossing_shapes(self.network, self.model.input, label=self.model.name)
+
+    def sends_channels_last(self, cut: int, bits: int) -> bool:
+        """Whether what crosses a cut is sent as it lies in memory, with its channels last.
+
+        Numbers with fewer bits are not, because they are rounded with random numbers in the order of the channels.
+        """
+        return cut > 0 and bits == 32 and self.format is torch.channels_last and len(self.crossing[cut]) == 3
+
+    def sent_shape(self, cut: int, bits: int = 32) -> Shape:
+        """Shape of what is sent across a cut, for one sample."""
+        shape = self.crossing[cut]
+        return (*shape[1:], shape[0]) if self.sends_channels_last(cut, bits) else shape
 
     def halves(self, cut: int) -> tuple[Half, Half]:
         """Bottom and top of the network."""
