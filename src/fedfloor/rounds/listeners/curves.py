@@ -2,7 +2,7 @@
 
 __all__ = ["scalars"]
 
-from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.record import ABSENT, RoundRecord
 
 
 def scalars(record: RoundRecord) -> dict[str, float]:
@@ -13,6 +13,7 @@ def scalars(record: RoundRecord) -> dict[str, float]:
         "training_loss": record.training_loss,
         "completed": sum(floor.completed for floor in record.gateways),
         "accuracy": record.accuracy,
+        "raw_accuracy": None if record.raw_accuracy is ABSENT else record.raw_accuracy,
         "loss": record.loss,
     }
     return {key: float(value) for key, value in values.items() if value is not None}
