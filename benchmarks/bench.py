@@ -44,7 +44,7 @@ def interleaved(one: Callable[[int], object], other: Callable[[int], object], tu
     return float(np.median(times[:, 0])), float(np.median(times[:, 1]))
 
 
-def paper_states(many: int, preset: str = "paper-cifar10") -> list[RoundState]:
+def paper_states(many: int, preset: str = "paper-cifar10-random") -> list[RoundState]:
     """Rounds of the paper's setting with queues at random."""
     states = []
     for seed in range(many):
@@ -183,7 +183,7 @@ def with_links(state: RoundState, preset: str) -> RoundState:
 
 def links() -> Iterator[Row]:
     """All delays of a round, from its state to the matrix, with device links against the same round without them."""
-    for preset, often, turns in (("paper-cifar10", 50, 7), ("campus", 1, 3)):
+    for preset, often, turns in (("paper-cifar10-random", 50, 7), ("campus", 1, 3)):
         (free,) = paper_states(1, preset)
         linked = with_links(free, preset)
 

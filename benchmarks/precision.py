@@ -5,25 +5,24 @@ number of bits. Every finished run adds one line to `docs/studies/precision.csv`
 a study can be stopped and continued. `--summary` prints paired differences from 32 bits.
 """
 
-__all__ = ["FIELDS", "Line", "differences", "lines_of", "missing"]
+__all__ = ["Line", "differences", "missing"]
 
 import argparse
-import csv
 import math
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import fedfloor
+from benchmarks.studies import PLACE, append, commit, lines_of
 from fedfloor.reports.cells import change, plain
 from fedfloor.reports.reading import collect
-from fedfloor.reports.statistics import averaged, final_accuracy, interval, rounds_to_reach
+from fedfloor.reports.statistics import final_accuracy, interval, rounds_to_reach
 
-PLACE = Path(__file__).parents[1]
 LINES = PLACE / "docs" / "studies" / "precision.csv"
-SCENARIO, POLICY = "paper-cifar10", "ddsra:v=0.01"
+# Every seed has a plant of its own. Lines of before have the preset's former name, `paper-cifar10`, in their command.
+SCENARIO, POLICY = "paper-cifar10-random", "ddsra:v=0.01"
 WIDTHS = ("model.width=0.125", "costs.width=1.0")
 FULL, UPLOADS = 32, (32, 16, 8)
 
@@ -47,20 +46,6 @@ class Line:
     def setting(self) -> tuple[int, int, int, float]:
         """What tells runs apart."""
         return self.upload, self.seed, self.rounds, self.level
-
-
-FIELDS = tuple(entry.name for entry in fields(Line))
-
-
-def lines_of(path: Path) -> list[Line]:
-    """Runs that have a line in the file; none if there is no file."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Line(**{entry.name: entry.type(row[entry.name]) for entry in fields(Line)})  # type: ignore[operator]
-            for row in csv.DictReader(file)
-        ]
 
 
 def missing(lines: Sequence[Line], seeds: Sequence[int], rounds: int, level: float) -> list[tuple[int, int]]:
@@ -96,14 +81,14 @@ def differences(lines: Sequence[Line]) -> list[str]:
 
 def finished(seed: int, bits: int, rounds: int, level: float, workers: int | None) -> Line:
     """Train one run and read its line from its log."""
-    overrides, commit = [*WIDTHS, f"precision.upload={bits}"], _commit()
+    overrides, ran = [*WIDTHS, f"precision.upload={bits}"], commit()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         fedfloor.run(SCENARIO, POLICY, rounds=rounds, seed=seed, overrides=overrides, out=folder, workers=workers)
         (run,) = collect([folder]).runs
         accuracy = final_accuracy(run)
         assert accuracy is not None
-        reached = rounds_to_reach(run, level, averaged(len(run.accuracy[1])))
+        reached = rounds_to_reach(run, level)
         sets = " ".join(f"--set {entry}" for entry in overrides)
         return Line(
             upload=bits,
@@ -115,25 +100,8 @@ def finished(seed: int, bits: int, rounds: int, level: float, workers: int | Non
             time_to_level_s=math.nan if reached is None else run.records[reached - 1].clock,
             clock_s=run.summary.clock,
             command=f"fedfloor run {SCENARIO} --policy {POLICY} --seed {seed} --rounds {rounds} {sets}",
-            commit=commit,
+            commit=ran,
         )
-
-
-def _commit() -> str:
-    """The commit that ran; marked if the source was changed since."""
-    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=PLACE, text=True).strip()
-    changed = subprocess.check_output(["git", "status", "--porcelain", "--", "src"], cwd=PLACE)
-    return f"{commit}-changed" if changed else commit
-
-
-def _append(path: Path, line: Line) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(asdict(line))
 
 
 def main() -> None:
@@ -148,12 +116,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.summary:
         seeds = range(1, arguments.seeds + 1)
-        for seed, bits in missing(lines_of(arguments.csv), seeds, arguments.rounds, arguments.level):
+        for seed, bits in missing(lines_of(arguments.csv, Line), seeds, arguments.rounds, arguments.level):
             line = finished(seed, bits, arguments.rounds, arguments.level, arguments.workers)
-            _append(arguments.csv, line)
+            append(arguments.csv, line)
             delay = plain(line.mean_delay_s)
             print(f"seed {seed}, {bits} bits: accuracy {line.final_accuracy:.1%}, mean delay {delay} s", flush=True)
-    print("\n".join(differences(lines_of(arguments.csv))))
+    print("\n".join(differences(lines_of(arguments.csv, Line))))
 
 
 if __name__ == "__main__":

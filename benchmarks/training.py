@@ -171,7 +171,7 @@ def against_plain_loop(turns: int = 5) -> Iterator[Row]:
 
 def memory_of_the_papers_run() -> Iterator[Row]:
     """Greatest proportional set size of all processes of a run of the paper's setting at full width."""
-    what = "paper-cifar10 at full width, 2 rounds: memory"
+    what = "paper-cifar10-random at full width, 2 rounds: memory"
     if not os.environ.get("FEDFLOOR_DATA"):
         yield what, "-", "FEDFLOOR_DATA does not name a folder with CIFAR-10"
         return
@@ -181,7 +181,7 @@ def memory_of_the_papers_run() -> Iterator[Row]:
             "-m",
             "fedfloor",
             "run",
-            "paper-cifar10",
+            "paper-cifar10-random",
             "--rounds",
             "2",
             "--quiet",

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedfloor.errors import FedfloorError
 from fedfloor.reports.cells import change, duration, plain, with_interval
-from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach
+from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach, steadiness
 from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
 from fedfloor.theory.bounds import Bound
 from tests.reports.made_up import gathered, made_up, real
@@ -39,7 +39,8 @@ def test_one_seed_has_a_mean_but_no_interval() -> None:
         ([900.0], "15 min"),
         ([14832.0], "4.12 h"),
         ([math.inf], "endless"),
-        ([60.0, 64.0], "62 ± 25 s"),
+        ([60.0, 64.0], "62 (60, 64) s"),
+        ([60.0, 62.0, 64.0, 66.0], "63.0 ± 4.1 s"),
     ],
 )
 def test_times_are_written_in_the_unit_that_fits(values: list[float], expected: str) -> None:
@@ -47,23 +48,47 @@ def test_times_are_written_in_the_unit_that_fits(values: list[float], expected: 
 
 
 def test_half_widths_have_two_digits_and_means_as_many_places() -> None:
-    assert with_interval(interval([46.0, 46.2, 46.4])) == "46.20 ± 0.50"
-    assert with_interval(interval([0.31, 0.33]), " %", scale=0.01) == "32 ± 13 %"
+    assert with_interval(interval([46.0, 46.2, 46.4, 46.6])) == "46.30 ± 0.41"
+    assert with_interval(interval([0.3, 0.3, 0.4, 0.4]), " %", scale=0.01) == "35.0 ± 9.2 %"
     assert with_interval(interval([2.0, 2.0])) == "2"
     assert change(interval([-3.0]), " %") == "-3.0 %"
     assert (plain(math.nan), plain(123456.7)) == ("unknown", "123457")
 
 
-def test_final_accuracy_is_the_mean_of_the_last_tenth_at_most_five() -> None:
-    run = made_up("random", accuracies=[0.9, 0.1, 0.2, 0.3, 0.4, None, 0.5])
-    assert final_accuracy(run) == 0.5
-    assert final_accuracy(made_up("random", rounds=29, accuracies=[0.1] * 26 + [0.2, 0.4, 0.6])) == pytest.approx(0.5)
-    long = made_up("random", rounds=100, accuracies=[0.1] * 95 + [0.2, 0.3, 0.4, 0.5, 0.6])
+def test_fewer_than_four_seeds_show_every_value_in_place_of_an_interval() -> None:
+    assert interval([1.0, 2.0, 3.0]).low is None
+    assert with_interval(interval([46.0, 46.2, 46.4])) == "46.2 (46, 46.2, 46.4)"
+    assert with_interval(interval([0.31, 0.33]), " %", scale=0.01) == "32 (31, 33) %"
+    assert change(interval([1.0, 2.0, 3.0]), " points") == "+2.0 points (+1.0, +2.0, +3.0)"
+    assert change(interval([1.0, 2.0, 3.0, 4.0]), "") == "+2.5 [+0.4, +4.6]"
+
+
+def test_final_accuracy_is_the_mean_of_the_tests_of_the_last_twenty_rounds() -> None:
+    long = made_up("random", rounds=100, accuracies=[0.1] * 80 + [0.3, 0.5] * 10)
     assert final_accuracy(long) == pytest.approx(0.4)
-    assert last_accuracy(run) == 0.5
-    assert rounds_to_reach(run, 0.3) == 5  # mean of the first five is 0.38
-    assert rounds_to_reach(run, 0.5) is None
-    assert final_accuracy(made_up("random")) is last_accuracy(made_up("random")) is None
+    assert steadiness(long) == pytest.approx(np.std([0.3, 0.5] * 10, ddof=1))
+    seldom = made_up(
+        "random", rounds=100, accuracies=[None, None, None, None, 0.1] * 16 + [None, None, None, None, 0.4] * 4
+    )
+    assert final_accuracy(seldom) == pytest.approx(0.4)  # as logs of earlier versions are
+    assert "1 of 1 runs were not tested in each of these rounds: they have 4 tests." in headline(gathered(seldom)).note
+    assert "not tested in each" not in headline(gathered(long)).note
+    early = made_up("random", rounds=60, of=300, accuracies=[None] * 49 + [0.2] + [None] * 9 + [0.4], bounds=())
+    assert final_accuracy(early) == pytest.approx(0.3)  # two tests in the last fifth of 60 rounds
+
+
+def test_a_short_run_ends_with_its_last_fifth_and_an_untested_one_with_nothing() -> None:
+    assert final_accuracy(made_up("random", rounds=29, accuracies=[0.1] * 24 + [0.2, 0.4, 0.6, 0.8, 1.0])) == 0.6
+    run = made_up("random", accuracies=[0.9, 0.1, 0.2, 0.3, 0.4, None, 0.5])
+    assert (final_accuracy(run), last_accuracy(run), steadiness(run)) == (0.5, 0.5, None)
+    untested = made_up("random")
+    assert final_accuracy(untested) is last_accuracy(untested) is steadiness(untested) is None
+
+
+def test_a_level_is_reached_by_the_smoothed_curve_once_a_whole_window_has_passed() -> None:
+    run = made_up("random", rounds=20, accuracies=[0.9, 0.1, 0.1, 0.2, 0.6, 0.2, 0.2, 0.2, 0.6, 0.6, 0.6, 0.6])
+    assert rounds_to_reach(run, 0.35) == 10  # rounds 7 to 10: 0.4; the first three have no window of four
+    assert rounds_to_reach(run, 0.65) is None
 
 
 def test_runs_are_matched_by_seed_and_cut_to_the_rounds_both_have() -> None:
@@ -80,7 +105,7 @@ def test_the_headline_has_a_row_per_series() -> None:
     table = headline(gathered(*runs, made_up("delay_driven", 1, rounds=3, of=10)))
     first, second = cells(table), cells(table, 1)
     assert (first["policy"], first["seeds"], first["rounds"]) == ("random", "1, 2", "10")
-    assert first["final accuracy"].startswith("31.5 ± 6.4 %")
+    assert first["final accuracy"].startswith("31.5 (31, 32) %")
     assert (first["completed"], first["failures"]) == ("66.7 % of 60", "energy 20")
     assert (first["mean delay [s]"], first["simulated time"]) == ("10", "100 s")
     assert (first["worst shortfall"], first["energy a round [J]"]) == ("0.5", "15")
@@ -114,10 +139,10 @@ def test_series_are_held_against_the_first_or_the_one_named() -> None:
     row = cells(table)
     assert table.title == "against random"
     assert table.note.startswith("Every row is that policy minus random: same seeds")
-    assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 % [-20.0, -20.0]", "")
+    assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 %", "")
     other = against(gathered(*runs), "delay_driven")
     assert other is not None
-    assert cells(other)["mean delay"] == "+25.0 % [+25.0, +25.0]"
+    assert cells(other)["mean delay"] == "+25.0 %"
     with pytest.raises(FedfloorError, match=r"reference 'randm': no such series. Did you mean 'random'"):
         against(gathered(*runs), "randm")
 
@@ -172,7 +197,7 @@ def test_what_the_exact_solver_gains_is_a_sentence() -> None:
         "ddsra:v=1: on the same weather the exact solver shortens the mean round time by 20.0 % and averages 1.00 "
         "floors per round more."
     )
-    assert table.rows[0][:6] == ("ddsra:v=1", "1, 2", "10", "8", "10", "-20.0 % [-20.0, -20.0]")
+    assert table.rows[0][:6] == ("ddsra:v=1", "1, 2", "10", "8", "10", "-20.0 %")
     assert solver_gain(gathered(*runs[:2])) is None
 
 

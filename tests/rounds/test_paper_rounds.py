@@ -14,7 +14,7 @@ SEEDS = range(1, 11)
 
 
 def summaries(policy: str) -> list[RunSummary]:
-    runs = (fedfloor.simulate("paper-cifar10", policy, 60, seed=seed, overrides=SETTING) for seed in SEEDS)
+    runs = (fedfloor.simulate("paper-cifar10-random", policy, 60, seed=seed, overrides=SETTING) for seed in SEEDS)
     return [summarise(run.records) for run in runs]
 
 

@@ -311,7 +311,7 @@ def test_a_policy_keeps_every_digit_of_its_settings() -> None:
 
 def test_delay_driven_minimises_the_delay_of_the_round() -> None:
     for index in range(30):
-        plant = fedfloor.load("paper-cifar10", seed=index)
+        plant = fedfloor.load("paper-cifar10-random", seed=index)
         state = SimulatedPlant(plant, simulated_rates(plant)).observe()
         delay, chosen = floor_delays(state), make_policy(parse_policy("delay_driven"))[1].schedule(state).channel
         best = min(
@@ -323,7 +323,7 @@ def test_delay_driven_minimises_the_delay_of_the_round() -> None:
 
 
 def test_participation_draws_floors_at_their_rates() -> None:
-    summary = summarise(fedfloor.simulate("paper-cifar10", "participation", rounds=1500).records)
+    summary = summarise(fedfloor.simulate("paper-cifar10-random", "participation", rounds=1500).records)
     assert [floor.selected_rate for floor in summary.floors] == pytest.approx(
         [0.9, 0.5, 0.5, 0.37, 0.37, 0.36], abs=0.04
     )
@@ -336,7 +336,7 @@ def test_loss_driven_takes_new_floors_and_then_the_lowest_loss() -> None:
 
 
 def test_rates_for_simulations_come_from_the_scenario() -> None:
-    assert simulated_rates(fedfloor.load("paper-cifar10")).tolist() == [0.9, 0.5, 0.5, 0.37, 0.37, 0.36]
+    assert simulated_rates(fedfloor.load("paper-cifar10-random")).tolist() == [0.9, 0.5, 0.5, 0.37, 0.37, 0.36]
     assert simulated_rates(fedfloor.load("factory")).tolist() == [0.3] * 20
 
 

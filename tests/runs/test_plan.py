@@ -78,7 +78,7 @@ def test_a_snapshot_names_the_bits_of_a_direction_only_if_they_are_not_the_model
 
 
 @pytest.mark.parametrize("overrides", [[], ["precision.upload=8", "precision.download=16"]], ids=str)
-@pytest.mark.parametrize("preset", ["quick", "paper-cifar10", "factory", "line"])
+@pytest.mark.parametrize("preset", ["quick", "paper-cifar10-random", "factory", "line"])
 def test_an_exported_round_is_decided_alike(preset: str, overrides: list[str], tmp_path: Path) -> None:
     plant = fedfloor.load(preset, overrides)
     state = SimulatedPlant(plant, simulated_rates(plant)).observe()
@@ -358,7 +358,7 @@ def test_theorem_2_with_its_repairs() -> None:  # Eq. (32), (33)
 
 
 def test_the_tradeoff_is_measured_between_its_bounds() -> None:
-    plant = fedfloor.load("paper-cifar10", rounds=150)
+    plant = fedfloor.load("paper-cifar10-random", rounds=150)
     points = measure_tradeoff(plant, (0.0, 0.01, 1.0, 1000.0))
     assert any(point.delay_bound_s is not None and math.isfinite(point.delay_bound_s) for point in points)
     assert any(point.shortfall_bound is not None for point in points)

@@ -91,14 +91,14 @@ def test_hardware_gives_what_a_device_leaves_out() -> None:
 
 
 def test_the_same_seed_draws_the_same_plant_and_another_seed_another() -> None:
-    assert fedfloor.load("paper-cifar10") == fedfloor.load("paper-cifar10")
-    one, two = fedfloor.load("paper-cifar10"), fedfloor.load("paper-cifar10", seed=99)
+    assert fedfloor.load("paper-cifar10-random") == fedfloor.load("paper-cifar10-random")
+    one, two = fedfloor.load("paper-cifar10-random"), fedfloor.load("paper-cifar10-random", seed=99)
     assert one.devices[0].frequency != two.devices[0].frequency
 
 
 def test_a_change_in_one_key_leaves_the_other_draws_alone() -> None:
-    one = fedfloor.load("paper-cifar10")
-    two = fedfloor.load("paper-cifar10", ["floors.0.devices.0.samples={uniform = [1, 50]}"])
+    one = fedfloor.load("paper-cifar10-random")
+    two = fedfloor.load("paper-cifar10-random", ["floors.0.devices.0.samples={uniform = [1, 50]}"])
     assert [d.samples for d in one.devices] != [d.samples for d in two.devices]
     assert [d.frequency for d in one.devices] == [d.frequency for d in two.devices]
     assert [f.gateway for f in one.floors] == [f.gateway for f in two.floors]
@@ -177,6 +177,7 @@ def test_presets_carry_the_layers_of_their_network(preset: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "floors", "devices", "channels"),
     [("quick", 6, 18, 3), ("paper-cifar10", 6, 12, 3), ("paper-svhn", 6, 12, 3), ("factory", 20, 200, 6),
+     ("paper-cifar10-random", 6, 12, 3), ("paper-svhn-random", 6, 12, 3),
      ("campus", 1000, 10_000, 100), ("line", 5, 21, 3)],
 )  # fmt: skip
 def test_presets_have_their_size(preset: str, floors: int, devices: int, channels: int) -> None:
@@ -191,11 +192,27 @@ def test_hardware_classes_of_presets_have_sources(preset: str, classes: int) -> 
     assert all(entry.source for entry in file.hardware.values())
 
 
-def test_the_paper_preset_is_the_papers_setting() -> None:
-    plant = fedfloor.load("paper-cifar10")
+@pytest.mark.parametrize(
+    ("preset", "varied"), [("paper-cifar10", (0, 3, 4)), ("paper-svhn", (0,))], ids=["cifar10", "svhn"]
+)
+def test_the_papers_plant_is_fixed_and_as_sec_vii_says(preset: str, varied: tuple[int, ...]) -> None:
+    plant, other = fedfloor.load(preset, seed=1), fedfloor.load(preset, seed=2)
+    assert (plant.floors, plant.plant_seed) == (other.floors, other.plant_seed)
+    assert plant.plant_seed is not None  # who holds what is fixed too
+    classes = [floor.classes_per_device or 0 for floor in plant.floors]
+    assert all(8 <= classes[m] <= 10 if m in varied else 1 <= classes[m] <= 3 for m in range(6))
+    distances = [floor.gateway.distance for floor in plant.floors]
+    assert distances[3] == max(distances) == 2000.0
+    assert np.mean([device.samples for device in plant.devices]) == pytest.approx(1000, rel=0.1)
+
+
+@pytest.mark.parametrize("preset", ["paper-cifar10", "paper-svhn", "paper-cifar10-random", "paper-svhn-random"])
+def test_the_paper_presets_are_the_papers_setting(preset: str) -> None:
+    plant = fedfloor.load(preset)
     assert all(len(floor.devices) == 2 for floor in plant.floors)
     assert plant.floors[0].classes_per_device == 10
-    assert all(1 <= (floor.classes_per_device or 0) <= 5 for floor in plant.floors[1:])
+    if preset.endswith("random"):
+        assert all(1 <= (floor.classes_per_device or 0) <= 5 for floor in plant.floors[1:])
     assert all(0 < device.samples <= 2000 and 0.1e9 <= device.frequency <= 1e9 for device in plant.devices)
     assert all(1000 <= floor.gateway.distance <= 2000 for floor in plant.floors)
     assert {floor.gateway.max_energy for floor in plant.floors} == {30.0}

@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 
 
 def paper_round(seed: int, **draws: Array) -> RoundState:
-    plant = fedfloor.load("paper-cifar10", seed=seed)
+    plant = fedfloor.load("paper-cifar10-random", seed=seed)
     state = SimulatedPlant(plant, simulated_rates(plant)).observe()
     weather = dataclasses.replace(state.weather, **draws)
     return dataclasses.replace(state, weather=weather, queue=np.random.default_rng([7, seed]).uniform(0, 5, 6))

@@ -32,7 +32,7 @@ ROUNDS = 208
 BLOCK = 26
 
 
-def paper_state(seed: int, *, preset: str = "paper-cifar10", queues: bool = True) -> RoundState:
+def paper_state(seed: int, *, preset: str = "paper-cifar10-random", queues: bool = True) -> RoundState:
     plant = fedfloor.load(preset, seed=seed)
     state = SimulatedPlant(plant, simulated_rates(plant)).observe()
     queue = np.random.default_rng(seed).uniform(0, 3, state.queue.size) if queues else state.queue
@@ -57,7 +57,7 @@ def test_exact_equals_full_enumeration(first: int) -> None:
 
 
 @pytest.mark.parametrize("solver", ["exact", "paper"])
-@pytest.mark.parametrize("preset", ["paper-cifar10", "quick", "factory", "line"])
+@pytest.mark.parametrize("preset", ["paper-cifar10-random", "quick", "factory", "line"])
 def test_every_answer_keeps_every_constraint(solver: str, preset: str) -> None:
     for seed in range(12):
         state = paper_state(seed, preset=preset)
@@ -95,7 +95,7 @@ def test_compiled_code_is_kept_by_the_state_of_its_sources() -> None:
 def test_exact_is_never_behind_the_papers_algorithm() -> None:
     better = 0
     for seed in range(125):
-        plant = fedfloor.load("paper-cifar10", seed=seed)
+        plant = fedfloor.load("paper-cifar10-random", seed=seed)
         driver = SimulatedPlant(plant, simulated_rates(plant))
         for index in range(8):
             driver.index = index
@@ -303,7 +303,7 @@ def test_training_that_takes_ages_is_found_by_both_solvers(energy: float) -> Non
 
 
 def test_more_channels_than_floors_serves_every_floor() -> None:
-    plant = fedfloor.load("paper-cifar10", ["radio.channels=9"])
+    plant = fedfloor.load("paper-cifar10-random", ["radio.channels=9"])
     found = solve(SimulatedPlant(plant, simulated_rates(plant)).observe(), 1.0)
     assert int(found.decision.selected.sum()) == 6
 
@@ -350,7 +350,7 @@ def test_a_gateway_without_memory_is_named() -> None:
 
 
 def test_without_limits_the_fastest_allocation_is_found() -> None:
-    plant = fedfloor.load("paper-cifar10", ["limits=false"])
+    plant = fedfloor.load("paper-cifar10-random", ["limits=false"])
     state = SimulatedPlant(plant, simulated_rates(plant)).observe()
     found: Solution = solve(state, 1000.0)
     assert found.gap == 0.0
@@ -377,6 +377,6 @@ def test_wrong_settings_are_named(settings: dict[str, object], expected: str) ->
 def test_participation_meets_its_targets_at_small_v() -> None:
     from fedfloor.rounds.summary import summarise
 
-    summary = summarise(fedfloor.simulate("paper-cifar10", "ddsra:v=0.01", rounds=400).records)
+    summary = summarise(fedfloor.simulate("paper-cifar10-random", "ddsra:v=0.01", rounds=400).records)
     assert summary.shortfall <= 0.03
     assert summary.completed == 1200

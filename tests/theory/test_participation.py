@@ -9,6 +9,7 @@ import pytest
 from fedfloor.theory.participation import (
     GradientStatistics,
     compound_growth,
+    corrected_delta,
     divergence_bound,
     divergence_of_updates,
     participation_rates,
@@ -23,6 +24,48 @@ def figures(
     sigma: list[float], delta: list[float], smoothness: list[float], norm: list[float] | None = None
 ) -> GradientStatistics:
     return GradientStatistics(np.array(sigma), np.array(delta), np.array(smoothness), np.array(norm or sigma))
+
+
+def measured(gradients: list[Floats], samples: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """delta and sigma (N,) from some samples of every device, as an estimate measures them."""
+    drawn = [rng.permutation(rows)[:samples] for rows in gradients]
+    means = [rows.mean(0) for rows in drawn]
+    overall = np.average(means, axis=0, weights=[len(rows) for rows in gradients])
+    delta = np.array([np.linalg.norm(mean - overall) for mean in means])
+    return delta, np.array([np.sqrt(np.square(rows - rows.mean(0)).sum(1).mean()) for rows in drawn])
+
+
+def test_delta_of_few_samples_is_that_of_all_once_their_noise_is_taken_off() -> None:
+    rng = np.random.default_rng(4)
+    held = np.array([300, 40, 100, 20])  # the last device is measured on all it holds
+    centres = 1.5 * rng.normal(size=(4, 30)) / np.sqrt(30)
+    gradients = [centre + rng.normal(size=(count, 30)) for centre, count in zip(centres, held, strict=True)]
+    whole, _ = measured(gradients, 300, rng)
+    draws = [measured(gradients, 20, rng) for _ in range(4000)]
+    raw = np.array([delta for delta, _ in draws])
+    corrected = np.array([corrected_delta(delta, sigma, samples=20, held=held.astype(float)) for delta, sigma in draws])
+    assert np.sqrt(np.square(corrected).mean(0)) == pytest.approx(whole, rel=0.02)
+    assert np.all(np.square(raw).mean(0)[:3] > 1.15 * np.square(whole[:3]))  # what the correction takes off
+
+
+def test_a_device_like_all_others_has_no_delta_left() -> None:
+    """The case that made the rate of a floor with all classes too low: twice too large with 64 samples."""
+    rng, held = np.random.default_rng(5), np.full(6, 1000.0)
+    gradients = [rng.normal(size=(1000, 20)) for _ in held]
+    whole, _ = measured(gradients, 1000, rng)
+    draws = [measured(gradients, 64, rng) for _ in range(200)]
+    corrected = np.mean([corrected_delta(delta, sigma, samples=64, held=held) for delta, sigma in draws], axis=0)
+    raw = np.mean([delta for delta, _ in draws], axis=0)
+    assert np.all(raw > 2.5 * whole)
+    assert np.all(np.abs(corrected - whole) < 0.5 * (raw - whole))
+
+
+def test_all_samples_and_a_single_one_leave_delta_as_it_is() -> None:
+    delta, sigma, held = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([5.0, 8.0])
+    assert corrected_delta(delta, sigma, samples=8, held=held).tolist() == delta.tolist()
+    assert corrected_delta(delta, np.zeros(2), samples=1, held=held).tolist() == delta.tolist()
+    absent = corrected_delta(np.array([1.0, np.nan]), np.array([0.5, np.nan]), samples=4, held=np.array([9.0, np.nan]))
+    assert np.isnan(absent).tolist() == [False, True]
 
 
 def test_growth_is_the_papers() -> None:

@@ -79,7 +79,10 @@ OwnOption = Annotated[
     typer.Option("--own", help="Run the code that the scenario or run folder names: its own policy, model or data."),
 ]
 SeedOption = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed of every random draw; the scenario's if left out.")
+    int | None,
+    typer.Option(
+        "--seed", min=0, help="Seed of every random draw, but for the plant's if the scenario has plant_seed."
+    ),
 ]
 DataDirOption = Annotated[
     Path | None,

@@ -72,7 +72,8 @@ def _checked(samples: object, labels: object, label: str, task: DeviceTask) -> L
 
 
 def _share(name: str, data_dir: Path | None, task: DeviceTask) -> LocalData:
-    scenario = load(name, seed=task.seed)
+    plant_seed = task.seed if task.plant_seed is None else task.plant_seed
+    scenario = load(name, [f"plant_seed={plant_seed}"], seed=task.seed)
     names = [device.name for device in scenario.devices]
     if task.name not in names:
         raise DataError(f"--data scenario:{name}: has no device {shown(task.name)}. Name the plant's own scenario")

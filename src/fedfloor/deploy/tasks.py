@@ -32,6 +32,8 @@ class DeviceTask(Section):
     """n, its place among all devices"""
     seed: Int0
     """of batches, dropout and rounding"""
+    plant_seed: Int0 | None = None
+    """of the division of a scenario's data; `seed` if not given"""
     model: Model
     local_iterations: Int1
     """K"""
@@ -102,6 +104,7 @@ def floor_tasks(scenario: Scenario, *, measure: bool = False) -> tuple[FloorTask
                     name=device.name,
                     number=n,
                     seed=scenario.seed,
+                    plant_seed=scenario.plant_seed,
                     model=scenario.model,
                     local_iterations=training.local_iterations,
                     extra_iterations=training.extra_iterations or None,

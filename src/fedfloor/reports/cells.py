@@ -1,12 +1,33 @@
 """A table as people read it, and how numbers are written in one."""
 
-__all__ = ["Table", "change", "duration", "joined", "percentage", "plain", "spread", "time_unit", "with_interval"]
+__all__ = [
+    "IN_BRACKETS",
+    "SMOOTHED",
+    "Table",
+    "change",
+    "duration",
+    "joined",
+    "percentage",
+    "plain",
+    "spread",
+    "time_unit",
+    "with_interval",
+]
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fedfloor.reports.statistics import Interval
+from fedfloor.reports.statistics import FEWEST_SEEDS, Interval
+from fedfloor.rounds.summary import FINAL_ROUNDS
+
+#: what stands in brackets behind a mean difference
+IN_BRACKETS = f"[paired 95 % t-interval; with fewer than {FEWEST_SEEDS} seeds (the value of every seed)]"
+#: how curves of accuracy are smoothed
+SMOOTHED = (
+    f"Accuracy is smoothed: the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
+    f"fewer than {5 * FINAL_ROUNDS} rounds."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +69,35 @@ def duration(interval: Interval) -> str:
 
 
 def with_interval(interval: Interval, unit: str = "", *, scale: float = 1.0, digits: int = 4) -> str:
-    """The mean and half the width of its interval, which has two digits: 46.3 ± 1.8; one seed has only the mean."""
+    """The mean and half the width of its interval, which has two digits: 46.3 ± 1.8.
+
+    Fewer than four seeds have no interval but their values: 46.3 (45.1, 47.5). One seed has only its value.
+    """
     mean, half = interval.mean / scale, interval.half_width
     if not math.isfinite(mean):
         return plain(mean)
-    if not half:  # one seed, or all alike
+    if half is None:
+        return f"{plain(mean, digits)}{_each(interval, lambda value: plain(value / scale, digits))}{unit}"
+    if half == 0.0:  # all alike
         return f"{plain(mean, digits)}{unit}"
     decimals = min(4, max(0, 1 - math.floor(math.log10(half / scale))))
     return f"{mean:.{decimals}f} ± {half / scale:.{decimals}f}{unit}"
 
 
 def change(interval: Interval, unit: str, digits: int = 1) -> str:
-    """A difference with its sign and interval: -6.2 % [-8.1, -4.3]; one seed has no interval."""
+    """A difference with its sign and interval: -6.2 % [-8.1, -4.3]; with two or three seeds, (the values of all)."""
     if not math.isfinite(interval.mean):
         return plain(interval.mean)
     text = f"{interval.mean:+.{digits}f}{unit}"
     if interval.low is None or interval.high is None:
-        return text
+        return f"{text}{_each(interval, lambda value: f'{value:+.{digits}f}')}"
     return f"{text} [{interval.low:+.{digits}f}, {interval.high:+.{digits}f}]"
+
+
+def _each(interval: Interval, written: Callable[[float], str]) -> str:
+    """The value of every seed in brackets; empty for one seed, or if they are written alike."""
+    texts = [written(value) for value in interval.values]
+    return f" ({', '.join(texts)})" if len(set(texts)) > 1 else ""
 
 
 def spread(values: Iterable[int]) -> str:

@@ -17,7 +17,7 @@ from fedfloor.reports.pictures import write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, collect
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
-from fedfloor.reports.statistics import final_accuracy, last_accuracy
+from fedfloor.reports.statistics import final_accuracy, last_accuracy, steadiness
 from fedfloor.reports.tables import tables
 
 PAGE = "report.html"
@@ -136,6 +136,7 @@ def _as_json(run: ReadRun) -> dict[str, object]:
         "of_rounds": run.scenario.rounds,
         "final_accuracy": final_accuracy(run),
         "last_accuracy": last_accuracy(run),
+        "steadiness": steadiness(run),
         "mean_delay_s": summary.mean_delay,
         "clock_s": summary.clock,
         "completed": summary.completed,

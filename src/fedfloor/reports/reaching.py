@@ -2,9 +2,9 @@
 
 __all__ = ["reaching"]
 
-from fedfloor.reports.cells import Table, change, duration, percentage, with_interval
+from fedfloor.reports.cells import IN_BRACKETS, SMOOTHED, Table, change, duration, percentage, with_interval
 from fedfloor.reports.reading import Collection, ReadRun
-from fedfloor.reports.statistics import averaged, final_accuracy, interval, matched, reference_of, rounds_to_reach
+from fedfloor.reports.statistics import final_accuracy, interval, matched, reference_of, rounds_to_reach
 
 _SHARE = 0.95  #: of the least final accuracy
 
@@ -35,8 +35,8 @@ def reaching(collection: Collection) -> Table | None:
         rows.append((series.label, seeds, with_interval(rounds, digits=3), duration(interval(times)), less))
     note = (
         f"The level is {100 * _SHARE:.0f} % of the least final accuracy among a seed's runs, here "
-        f"{_from_to(levels)}; accuracy is averaged as the final one is. The last column is that policy's time "
-        f"against {against.label}: mean [paired 95 % t-interval]."
+        f"{_from_to(levels)}. {SMOOTHED} The last column is that policy's time "
+        f"against {against.label}: mean {IN_BRACKETS}."
     )
     columns = ("policy", "seeds", "rounds", collection.clock_name, f"against {against.label}")
     return Table("time to an accuracy that all reach", columns, tuple(rows), note)
@@ -44,7 +44,7 @@ def reaching(collection: Collection) -> Table | None:
 
 def _first(run: ReadRun, level: float) -> int:
     """The first round after which the averaged accuracy reaches the level."""
-    rounds = rounds_to_reach(run, level, averaged(len(run.accuracy[1])))
+    rounds = rounds_to_reach(run, level)
     assert rounds is not None, "the last mean is the final accuracy"
     return rounds
 

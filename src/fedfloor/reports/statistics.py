@@ -1,15 +1,18 @@
 """How runs are compared: on the same seeds, over the same number of rounds, with an interval over seeds."""
 
 __all__ = [
-    "AVERAGED",
+    "FEWEST_SEEDS",
     "Interval",
-    "averaged",
     "final_accuracy",
+    "final_tests",
     "interval",
     "last_accuracy",
     "matched",
     "reference_of",
     "rounds_to_reach",
+    "smoothed",
+    "steadiness",
+    "window_of",
 ]
 
 import math
@@ -19,24 +22,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
+from fedfloor.arrays import Floats, Ints
 from fedfloor.reports.policies import solver_of, tradeoff_of
 from fedfloor.reports.reading import ReadRun, Series
-from fedfloor.rounds.summary import summarise
+from fedfloor.rounds.summary import final_rounds, summarise
 
-#: How many evaluations convergence is judged by, and the most that a final accuracy is the mean of. A single one moves
-#: by up to ten points with the floors that took part last, and round robin with two groups is tested after one group
-#: and the other in turn. The table that compares series shows the last evaluation beside the mean.
-AVERAGED = 5
+#: Seeds that an interval needs at least. With fewer, the factor of the t-distribution is so large (12.7 for two, 4.3
+#: for three) that an interval says little, and every seed's value is shown instead.
+FEWEST_SEEDS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over seeds with its 95 % t-interval; one seed, or a mean that is not finite, has no interval."""
+    """A mean over seeds with its 95 % t-interval; fewer than four seeds, or a mean that is not finite, have none."""
 
     mean: float
     low: float | None
     high: float | None
-    count: int  #: seeds
+    values: tuple[float, ...]  #: of every seed
+
+    @property
+    def count(self) -> int:
+        """Number of seeds."""
+        return len(self.values)
 
     @property
     def half_width(self) -> float | None:
@@ -45,17 +53,17 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether chance alone is an unlikely cause; never true for one seed."""
+        """Whether chance alone is an unlikely cause; never true without an interval."""
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
 
 
 def interval(values: Sequence[float]) -> Interval:
     """Mean and 95 % t-interval of at least one value; for paired differences this is the paired interval."""
     mean = float(np.mean(values))
-    if len(values) < 2 or not math.isfinite(mean):
-        return Interval(mean, None, None, len(values))
+    if len(values) < FEWEST_SEEDS or not math.isfinite(mean):
+        return Interval(mean, None, None, tuple(values))
     half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return Interval(mean, mean - half, mean + half, len(values))
+    return Interval(mean, mean - half, mean + half, tuple(values))
 
 
 def reference_of(candidates: Sequence[Series]) -> Series:
@@ -89,18 +97,35 @@ def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
     )
 
 
-def averaged(evaluations: int) -> int:
-    """Over how many of the evaluations accuracy is averaged: the last tenth, at most five and at least one.
+def window_of(run: ReadRun) -> int:
+    """Number of rounds over which the accuracy of a run is smoothed: as many as make its final accuracy."""
+    return final_rounds(len(run.records))
 
-    More of a short run would show how it was when it had hardly begun.
-    """
-    return max(1, min(AVERAGED, evaluations // 10))
+
+def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:
+    """Mean of the tests of the last `window` rounds, at every test: rounds and values (k,) -> (k,)."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    end = np.arange(1, values.size + 1)
+    begin = np.searchsorted(rounds, np.asarray(rounds) - window, side="right")
+    return np.asarray((total[end] - total[begin]) / (end - begin), dtype=float)
+
+
+def final_tests(run: ReadRun) -> Floats:
+    """Tests that the final accuracy is the mean of: those of the last rounds up to the last test; empty without any."""
+    rounds, values = run.accuracy
+    return np.array([value for at, value in zip(rounds, values, strict=True) if at > rounds[-1] - window_of(run)])
 
 
 def final_accuracy(run: ReadRun) -> float | None:
-    """Mean of the last evaluations, as many as `averaged` says; None without training."""
-    values = run.accuracy[1]
-    return float(np.mean(values[-averaged(len(values)) :])) if values else None
+    """Mean of the final tests; None without training."""
+    values = final_tests(run)
+    return float(values.mean()) if values.size else None
+
+
+def steadiness(run: ReadRun) -> float | None:
+    """Standard deviation of the final tests: how far a single one is from their mean; None for fewer than two."""
+    values = final_tests(run)
+    return float(values.std(ddof=1)) if values.size > 1 else None
 
 
 def last_accuracy(run: ReadRun) -> float | None:
@@ -109,8 +134,9 @@ def last_accuracy(run: ReadRun) -> float | None:
     return values[-1] if values else None
 
 
-def rounds_to_reach(run: ReadRun, level: float, width: int = AVERAGED) -> int | None:
-    """First round at which the mean of the last `width` evaluations reaches the level; None if no round does."""
-    rounds, values = run.accuracy
-    ends = range(width, len(values) + 1)
-    return next((rounds[end - 1] for end in ends if float(np.mean(values[end - width : end])) >= level), None)
+def rounds_to_reach(run: ReadRun, level: float) -> int | None:
+    """First round with a whole window of rounds behind it whose smoothed accuracy reaches the level, or None."""
+    rounds, values = np.array(run.accuracy[0], dtype=int), np.array(run.accuracy[1])
+    window = window_of(run)
+    reached = (smoothed(rounds, values, window) >= level) & (rounds >= min(window, rounds[-1] if rounds.size else 0))
+    return int(rounds[reached][0]) if reached.any() else None

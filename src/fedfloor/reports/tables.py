@@ -9,20 +9,34 @@ from dataclasses import dataclass
 from functools import partial
 
 from fedfloor.errors import FedfloorError, advice_for
-from fedfloor.reports.cells import Table, change, duration, joined, percentage, plain, spread, with_interval
+from fedfloor.reports.cells import (
+    IN_BRACKETS,
+    Table,
+    change,
+    duration,
+    joined,
+    percentage,
+    plain,
+    spread,
+    with_interval,
+)
 from fedfloor.reports.claims import claims
 from fedfloor.reports.policies import solver_of, with_solver
 from fedfloor.reports.reaching import reaching
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.reports.statistics import (
-    AVERAGED,
+    FEWEST_SEEDS,
     Interval,
     final_accuracy,
+    final_tests,
     interval,
     last_accuracy,
     matched,
     reference_of,
+    steadiness,
+    window_of,
 )
+from fedfloor.rounds.summary import FINAL_ROUNDS
 
 
 def tables(collection: Collection) -> tuple[Table, ...]:
@@ -41,18 +55,32 @@ def tables(collection: Collection) -> tuple[Table, ...]:
 def headline(collection: Collection) -> Table:
     """One row per series: how well it learnt, how long it took, and which floors failed."""
     several = any(len(series.runs) > 1 for series in collection.series)
-    notes = [f"Final accuracy is the mean of the last tenth of the evaluations, at most {AVERAGED}."]
+    notes = [
+        f"Final accuracy is the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
+        f"fewer than {5 * FINAL_ROUNDS} rounds; steadiness is their standard deviation, so the lower, the steadier."
+    ]
+    notes += _few_tests(collection.runs)
     if several:
-        notes.append("Values are means over seeds, ± half the 95 % t-interval.")
+        means = "Values are means over seeds, ± half the 95 % t-interval"
+        notes.append(f"{means}; with fewer than {FEWEST_SEEDS} seeds (the value of every seed).")
     if not all(run.ended for run in collection.runs):
         notes.append("A series that is still running is shown as far as it has come.")
     notes.append("Completed is of the floors that were selected; the worst shortfall is the largest of any floor.")
     columns = (
-        "policy", "seeds", "rounds", "final accuracy", "mean delay [s]", collection.clock_name, "completed", "failures",
-        "worst shortfall", "energy a round [J]",
+        "policy", "seeds", "rounds", "final accuracy", "steadiness [points]", "mean delay [s]", collection.clock_name,
+        "completed", "failures", "worst shortfall", "energy a round [J]",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
+
+
+def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
+    """A sentence if some final accuracy rests on fewer tests than rounds, as in logs of earlier versions."""
+    counts = [(final_tests(run).size, window_of(run)) for run in runs if run.ended]
+    few = [size for size, window in counts if 0 < size < window]
+    if not few:
+        return []
+    return [f"{len(few)} of {len(runs)} runs were not tested in each of these rounds: they have {spread(few)} tests."]
 
 
 def _untested(runs: Sequence[ReadRun]) -> str:
@@ -62,6 +90,7 @@ def _untested(runs: Sequence[ReadRun]) -> str:
 def _headline_row(series: Series) -> tuple[str, ...]:
     runs = series.runs
     accuracies = [value for value in map(final_accuracy, runs) if value is not None]
+    deviations = [100.0 * value for value in map(steadiness, runs) if value is not None]
     selected = sum(run.summary.selected for run in runs)
     completed = sum(run.summary.completed for run in runs)
     causes: Counter[str] = Counter()
@@ -76,6 +105,7 @@ def _headline_row(series: Series) -> tuple[str, ...]:
         ", ".join(str(run.scenario.seed) for run in runs),
         _rounds(runs),
         with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else _untested(runs),
+        with_interval(interval(deviations), digits=2) if deviations else "",
         with_interval(mean(lambda run: run.summary.mean_delay)),
         duration(mean(lambda run: run.summary.clock)),
         f"{percentage(completed / selected)} of {selected}" if selected else "none selected",
@@ -160,7 +190,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
         return None
     notes = [
         f"Every row is that policy minus {base.label}: same seeds, same weather, the first rounds that both have; mean "
-        "difference [paired 95 % t-interval]. Whole runs are compared once both have ended."
+        f"difference {IN_BRACKETS}. Whole runs are compared once both have ended."
     ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
@@ -206,7 +236,7 @@ def solver_gain(collection: Collection) -> Table | None:
         "policy", "seeds", "rounds", "delay [s], exact", "paper", "change", "floors a round, exact",
         "paper", "change", "worst shortfall, change",
     )  # fmt: skip
-    note = f"{' '.join(sentences)} Floors per round are those whose model was averaged; [paired 95 % t-interval]."
+    note = f"{' '.join(sentences)} Floors per round are those whose model was averaged; mean {IN_BRACKETS}."
     return Table("what the exact solver gains", columns, tuple(rows), note)
 
 

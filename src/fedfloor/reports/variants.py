@@ -21,13 +21,13 @@ Settings = Mapping[str, object]
 def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
     """A name for every scenario, given with the table it was read from: how it differs from the first, or empty.
 
-    Equal names mean equal settings. A value that is drawn from the seed counts only if it differs between runs of one
-    seed: then it was set on purpose, and it is compared with the first run like every other value.
+    Equal names mean equal settings. A value that is drawn from the plant's seed counts only if it differs between runs
+    of one such seed: then it was set on purpose, and it is compared with the first run like every other value.
     """
     settings = [_settings(table) for _, table in runs]
     plants = [_plant(table) for _, table in runs]
     links = [{key: plant.pop(key) for key in list(plant) if key.endswith(_PER_CHANNEL)} for plant in plants]
-    seeds = [scenario.seed for scenario, _ in runs]
+    seeds = [scenario.seed_of_plant for scenario, _ in runs]
     channels = [scenario.radio.channels for scenario, _ in runs]
     set_in_plants = _changed(seeds, plants)
     set_in_links = _changed(list(zip(seeds, channels, strict=True)), links)

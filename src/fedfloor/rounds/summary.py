@@ -1,6 +1,6 @@
 """A run in a few numbers: what the table after a simulation shows."""
 
-__all__ = ["FloorSummary", "RunSummary", "Tally", "summarise"]
+__all__ = ["FINAL_ROUNDS", "FloorSummary", "RunSummary", "Tally", "final_rounds", "summarise"]
 
 from array import array
 from collections import Counter
@@ -11,6 +11,17 @@ from itertools import chain
 import numpy as np
 
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
+
+FINAL_ROUNDS = 20  #: most rounds at the end of a run whose tests make its final accuracy
+
+
+def final_rounds(rounds: int) -> int:
+    """How many rounds at the end of a run are all tested: 20, or a fifth of a run of fewer than 100, at least 1.
+
+    A single test moves by up to ten points with the floors that took part last, and tests every few rounds may always
+    meet the same group of round robin. More of a short run would show how it was when it had hardly begun.
+    """
+    return max(1, min(FINAL_ROUNDS, rounds // 5))
 
 
 @dataclass(frozen=True, slots=True)

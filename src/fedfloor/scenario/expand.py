@@ -99,6 +99,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
     return Scenario(
         name=file.name,
         seed=file.seed,
+        plant_seed=file.plant_seed,
         rounds=file.rounds,
         limits=file.limits,
         model=file.model,
@@ -146,7 +147,7 @@ def _names(group: FloorGroup | DeviceGroup, numbers: Counter[str], prefix: str =
 
 def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, label: str) -> list[FloorGroup]:
     """The single floors of a group."""
-    count, seed, channels = len(names), file.seed, file.radio.channels
+    count, seed, channels = len(names), file.seed_of_plant, file.radio.channels
     classes = _column(group, "classes_per_device", count, seed, path, label)
     gateway: dict[str, list[Any]] = {}
     for key in GatewayGroup.model_fields:
@@ -202,7 +203,7 @@ def _battery(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str) -> 
     battery, devices = file.battery or BatteryFile(), sum(len(floor.devices) for floor in floors)
 
     def capacities(key: str, count: int) -> tuple[float, ...]:
-        return tuple(value or 0.0 for value in _column(battery, key, count, file.seed, "battery", label))
+        return tuple(value or 0.0 for value in _column(battery, key, count, file.seed_of_plant, "battery", label))
 
     return BatteryFile.model_construct(
         gateway_capacity_j=capacities("gateway_capacity_j", len(floors)),
@@ -214,14 +215,14 @@ def _devices(
     file: ScenarioFile, group: DeviceGroup, names: list[list[str]], path: str, label: str
 ) -> list[list[DeviceGroup]]:
     """The single devices of a group, one list per floor."""
-    per_floor = len(names[0])
+    per_floor, seed = len(names[0]), file.seed_of_plant
     complete_group = _with_hardware(file.hardware, group, path, label)
     keys = ["samples", *_HARDWARE_KEYS]
-    columns = {key: _column(complete_group, key, per_floor * len(names), file.seed, path, label) for key in keys}
+    columns = {key: _column(complete_group, key, per_floor * len(names), seed, path, label) for key in keys}
     columns["name"] = list(itertools.chain.from_iterable(names))
     columns["count"] = columns["hardware"] = [None] * len(columns["name"])
     columns["profile"] = [_profile_path(complete_group.profile, label)] * len(columns["name"])
-    columns["link"] = _links(complete_group.link, len(columns["name"]), file.seed, f"{path}.link", label)
+    columns["link"] = _links(complete_group.link, len(columns["name"]), seed, f"{path}.link", label)
     devices = members(DeviceGroup, columns)
     return [devices[begin : begin + per_floor] for begin in range(0, len(devices), per_floor)]
 

@@ -419,7 +419,9 @@ class ScenarioFile(Section):
     name: Label
     """label in reports and folder names"""
     seed: Int0 = 0
-    """seed of every random draw"""
+    """seed of every random draw, or of all but the plant's if `plant_seed` is given"""
+    plant_seed: Int0 | None = None
+    """seed of what the plant is: the numbers drawn here, and which device holds which samples; `seed` if not given"""
     rounds: Annotated[int, Strict(), Field(ge=1, le=10**7)] = 100
     """T"""
     limits: Flag = True
@@ -439,6 +441,11 @@ class ScenarioFile(Section):
     deploy: Deploy = Deploy()
     policy: Policy = Policy()
     traces: Traces = Traces()
+
+    @property
+    def seed_of_plant(self) -> int:
+        """Seed of the numbers that are drawn for the plant."""
+        return self.seed if self.plant_seed is None else self.plant_seed
 
     @model_validator(mode="after")
     def _model_fits_the_data(self) -> Self:

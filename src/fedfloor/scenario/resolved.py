@@ -99,7 +99,8 @@ class Scenario(_Si):
     """Everything a run needs to know: every distribution is drawn, every group written out, every unit SI."""
 
     name: str
-    seed: int
+    seed: int  #: of weather, batches, first weights, dropout and the draws of policies
+    plant_seed: int | None = None  #: of the plant's numbers and of who holds what; None: `seed`
     rounds: PositiveInt  #: T
     limits: bool  #: False: no floor ever fails for energy or memory
     model: Model
@@ -118,6 +119,11 @@ class Scenario(_Si):
     policy: Policy
     traces: dict[str, Path]  #: file with recorded values, by what it replaces
     profiles: dict[Path, str] = Field(default_factory=dict, exclude=True, repr=False)  #: text of every profile
+
+    @property
+    def seed_of_plant(self) -> int:
+        """Seed of the plant's numbers and of who holds what."""
+        return self.seed if self.plant_seed is None else self.plant_seed
 
     @property
     def devices(self) -> tuple[Device, ...]:

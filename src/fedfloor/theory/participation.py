@@ -3,6 +3,7 @@
 __all__ = [
     "GradientStatistics",
     "compound_growth",
+    "corrected_delta",
     "divergence_bound",
     "divergence_of_updates",
     "participation_rates",
@@ -28,6 +29,22 @@ class GradientStatistics:
     delta: Floats  #: distance of the device's gradient from the gradient on all data, Assumption 2
     smoothness: Floats  #: L_n, largest change of the device's gradient per change of the weights
     gradient_norm: Floats  #: rho_n, largest norm of the device's gradient
+
+
+def corrected_delta(delta: Floats, sigma: Floats, *, samples: int, held: Floats) -> Floats:
+    """delta_n (N,) without what the noise of a few samples adds: that of all samples, in the mean over their draws.
+
+    delta and sigma (N,) are measured on at most `samples` of the samples that a device holds, D_n (N,), drawn without
+    replacement. The gradient on all data is the mean of the devices' with weights p_n = D_n/sum D. nan marks a device
+    that is absent.
+    """
+    # Paper note: with e_n = E|g_n - grad F_n|^2, E|g_n - g|^2 = delta_n^2 + (1 - 2 p_n) e_n + sum of p_k^2 e_k.
+    count = np.minimum(samples, held)
+    # Unbiased variance of one sample, s/(s - 1) sigma^2, times 1/s - 1/D. One sample says nothing about its noise.
+    noise = np.square(sigma) / np.maximum(count - 1.0, 1.0) * (1.0 - count / held)  # (N,) e_n
+    share = held / np.nansum(held)
+    added = (1.0 - 2.0 * share) * noise + np.nansum(np.square(share) * noise)
+    return np.sqrt(np.maximum(np.square(delta) - added, 0.0)) if np.nanmax(noise) > 0.0 else delta
 
 
 def compound_growth(smoothness: Floats, *, learning_rate: float, iterations: int) -> Floats:

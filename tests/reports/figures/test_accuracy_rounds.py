@@ -41,7 +41,7 @@ def test_lines_of_long_runs_show_what_the_final_accuracy_is_a_mean_of() -> None:
     curve = measure(series_of(run))
     assert curve is not None
     assert curve.mean[0] == pytest.approx(0.1)
-    assert curve.mean[22] == pytest.approx((0.2 + 0.4 + 0.6) / 3)
+    assert curve.mean[22] == pytest.approx((3 * 0.1 + 0.2 + 0.4 + 0.6) / 6)
     assert curve.mean[-1] == pytest.approx(final_accuracy(run))
 
 

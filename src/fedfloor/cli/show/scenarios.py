@@ -33,8 +33,9 @@ def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
 
 def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
     """What `fedfloor check --format json` prints."""
+    absent = {"plant_seed"} if checked.scenario.plant_seed is None else None
     return {
-        "scenario": checked.scenario.model_dump(mode="json"),
+        "scenario": checked.scenario.model_dump(mode="json", exclude=absent),
         "figures": asdict(checked.headline),
         "shortage": checked.shortage,
     }
@@ -43,7 +44,8 @@ def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
 def print_check(scenario: Scenario, headline: Headline) -> None:
     """Print what a scenario resolves to."""
     size = f"{len(scenario.floors)} floors, {len(scenario.devices)} devices, {scenario.radio.channels} channels"
-    OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, seed {scenario.seed}", style="bold")
+    seeds = f"seed {scenario.seed}" + ("" if scenario.plant_seed is None else f", plant seed {scenario.plant_seed}")
+    OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, {seeds}", style="bold")
     model, training, need = scenario.model, scenario.training, headline.at_cut_1
     width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
     plain = scenario.precision == Precision()

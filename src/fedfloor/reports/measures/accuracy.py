@@ -6,7 +6,8 @@ import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.reports.arrays import RunArrays
-from fedfloor.reports.statistics import averaged
+from fedfloor.reports.statistics import smoothed
+from fedfloor.rounds.summary import final_rounds
 
 #: in place of a figure of accuracy
 NOT_TESTED = (
@@ -21,10 +22,7 @@ NOT_TESTED_YET = (
 
 
 def evaluations(run: RunArrays, x: Floats) -> tuple[Floats, Floats]:
-    """Where on x (T,) a run was tested, and its accuracy there, averaged like the final accuracy."""
+    """Where on x (T,) a run was tested, and its accuracy there, smoothed like the final accuracy."""
     is_tested = np.isfinite(run.accuracy) & np.isfinite(x)
-    values = run.accuracy[is_tested]
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    end = np.arange(1, values.size + 1)
-    begin = np.maximum(0, end - averaged(values.size))
-    return x[is_tested], (total[end] - total[begin]) / (end - begin)
+    window = final_rounds(run.accuracy.size)
+    return x[is_tested], smoothed(run.rounds[is_tested], run.accuracy[is_tested], window)

@@ -109,6 +109,7 @@ def _settings(scenario: Scenario, policy: str) -> dict[str, object]:
     return {
         "policy": policy,
         "seed": scenario.seed,
+        **({} if scenario.plant_seed is None else {"plant_seed": scenario.plant_seed}),
         "model": scenario.model.name,
         "data": scenario.data.name,
         "cost_model": scenario.costs.model,

@@ -37,7 +37,7 @@ from fedfloor.rounds.plants.global_model import GlobalModel, Received
 from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
-from fedfloor.theory.participation import GradientStatistics
+from fedfloor.theory.participation import GradientStatistics, corrected_delta
 from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.network.weights import mean_of
 from fedfloor.weather.draws import Weather
@@ -291,17 +291,19 @@ class DeployedPlant:
         surveys = self.backhaul.survey(self.index, self.weights, limit, deadline)
         if not surveys:
             return
-        sigma, norm, own, delta, along = np.full((5, devices), np.nan)
+        sigma, norm, own, delta, along, held = np.full((6, devices), np.nan)
         counts = [float(np.nansum(entry.samples)) for entry in surveys]
         mean = mean_of(counts, (entry.gradient for entry in surveys), self.weights.size)
         for entry in surveys:
             place = estimates.floor == entry.floor
             sigma[place], norm[place], own[place] = entry.sigma, entry.norm, entry.smoothness
+            held[place] = entry.samples
         for found in self.backhaul.compare(self.index, mean.astype(np.float32), deadline):
             place = estimates.floor == found.floor
             delta[place], along[place] = found.delta, found.smoothness
         took_part = np.isfinite(sigma + norm + own + delta + along)
         if took_part.any():
+            delta = corrected_delta(delta, sigma, samples=limit, held=held)
             measured = GradientStatistics(sigma, delta, np.maximum(own, along), norm)
             estimates.learn(measured, took_part, float(np.square(mean).sum()))
 

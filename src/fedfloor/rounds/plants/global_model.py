@@ -16,6 +16,7 @@ from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.costs.compute import floor_sum
 from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
+from fedfloor.rounds.summary import final_rounds
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.theory.participation import divergence_of_updates, rates_of_updates, recent_mean
 from fedfloor.training.aggregation.aggregator import Aggregator
@@ -173,8 +174,10 @@ class GlobalModel:
         return measured
 
     def tested(self, index: int) -> Tested:
-        """Evaluate the model in rounds that are due for it, if there is a test set."""
-        if (index + 1) % self.scenario.training.evaluate_every or not self.has_test_set:
+        """Evaluate the model in rounds that are due for it and in each of the last ones, if there is a test set."""
+        is_final = index >= self.scenario.rounds - final_rounds(self.scenario.rounds)
+        is_due = (index + 1) % self.scenario.training.evaluate_every == 0
+        if not (is_due or is_final) or not self.has_test_set:
             return Tested()
         begun = time.perf_counter()
         confusion, loss = self.evaluate()

@@ -24,7 +24,7 @@ from fedfloor.rounds.plants.simulated import SimulatedPlant, starting_rates
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
-from fedfloor.theory.participation import GradientStatistics
+from fedfloor.theory.participation import GradientStatistics, corrected_delta
 from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.comparing import change_per_length, step_along
 from fedfloor.training.network.weights import average, distance, mean_of
@@ -218,9 +218,10 @@ class LearningPlant:
             mean = mean_of(counts.tolist(), kept(), size)
             delta = np.array([distance(gradient, mean) for gradient in gradients])
             smoothness = np.maximum([entry.smoothness for entry in estimates], self._smoothness_along(mean, gradients))
+        sigma = np.array([entry.sigma for entry in estimates])
         statistics = GradientStatistics(
-            sigma=np.array([entry.sigma for entry in estimates]),
-            delta=delta,
+            sigma=sigma,
+            delta=corrected_delta(delta, sigma, samples=participation.estimate_samples, held=counts.astype(float)),
             smoothness=smoothness,
             gradient_norm=np.array([entry.norm for entry in estimates]),
         )

@@ -167,7 +167,7 @@ def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:
     """Sample numbers of every device, by the partition of the scenario."""
     data, classes = scenario.data, scenario.model.classes
     wishes = [Wish(device.samples, floor.classes_per_device) for floor in scenario.floors for device in floor.devices]
-    rng = stream(scenario.seed, "data")
+    rng = stream(scenario.seed_of_plant, "data")
     if data.partition == "classes":
         return by_classes(labels, wishes, classes=classes, fraction=data.non_iid_fraction, rng=rng)
     if data.partition == "dirichlet":
