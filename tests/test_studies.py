@@ -5,8 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import precision
-from benchmarks.precision import Line, differences, lines_of, missing
+from benchmarks import delays, precision, specialists
+from benchmarks.precision import Line, differences, missing
+from benchmarks.studies import append, lines_of
+
+import fedfloor
 
 LINE = Line(
     upload=32, seed=1, rounds=300, level=0.25, final_accuracy=0.36, mean_delay_s=44.0, time_to_level_s=6000.0,
@@ -28,10 +31,10 @@ def lines() -> list[Line]:
 
 def test_a_study_writes_lines_that_it_reads_again(tmp_path: Path) -> None:
     file = tmp_path / "new" / "study.csv"
-    assert lines_of(file) == []
+    assert lines_of(file, Line) == []
     for line in lines():
-        precision._append(file, line)
-    assert list(map(repr, lines_of(file))) == list(map(repr, lines()))  # nan is not equal to itself
+        append(file, line)
+    assert list(map(repr, lines_of(file, Line))) == list(map(repr, lines()))  # nan is not equal to itself
     assert file.read_text().splitlines()[0].split(",") == list(asdict(LINE))
 
 
@@ -45,9 +48,9 @@ def test_differences_are_paired_by_seed() -> None:
     texts = differences(lines())
     assert texts[0].startswith("300 rounds, level 25%")
     (accuracy,) = [text for text in texts if " 8 bits  final accuracy" in text]
-    assert "+2.0 [-0.5, +4.5]" in accuracy  # 1, 2, 3 points: 2 +- 4.303 / sqrt(3)
+    assert "+2.0 (+1.0, +2.0, +3.0)" in accuracy  # three seeds are too few for an interval
     (time,) = [text for text in texts if " 8 bits  time to the level" in text]
-    assert "-50.0 [-50.0, -50.0]" in time
+    assert "-50.0" in time
     assert "(2 of 3 seeds)" in time
     assert all("none  (0 of 0 seeds)" in text for text in texts if "16 bits" in text)
 
@@ -57,7 +60,7 @@ def test_a_finished_run_gives_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "SCENARIO", "quick")
     monkeypatch.setattr(precision, "POLICY", "random")
     monkeypatch.setattr(precision, "WIDTHS", ("participation.rates=uniform", "training.evaluate_every=1"))
-    monkeypatch.setattr(precision, "_commit", lambda: "abc1234")
+    monkeypatch.setattr(precision, "commit", lambda: "abc1234")
     line = precision.finished(7, 8, 1, 0.0, 1)
     assert line.setting == (8, 7, 1, 0.0)
     assert line.time_to_level_s == line.clock_s == line.mean_delay_s > 0.0
@@ -65,3 +68,46 @@ def test_a_finished_run_gives_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
         "fedfloor run quick --policy random --seed 7 --rounds 1 --set participation.rates=uniform "
         "--set training.evaluate_every=1 --set precision.upload=8"
     )
+
+
+def test_delays_are_simulated_once_and_compared_by_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(delays, "commit", lambda: "abc1234")
+    line = delays.finished("quick", "random", 3, 2)
+    assert line.setting == ("quick", "random", 3, 2)
+    assert line.clock_s == pytest.approx(2 * line.mean_delay_s)
+    assert line.command == "fedfloor simulate quick --policy random --seed 3 --rounds 2"
+    append(tmp_path / "delays.csv", line)
+    assert lines_of(tmp_path / "delays.csv", delays.Line) == [line]
+    assert delays.missing([line], ["quick"], ["random", "round_robin"], [3], 2) == [("quick", "round_robin", 3)]
+
+
+def test_claims_about_delays_are_paired_and_need_four_seeds_for_an_interval() -> None:
+    common = {"scenario": "paper-cifar10", "rounds": 9, "clock_s": 9.0, "completed": 1.0, "shortfall": 0.0,
+              "mean_energy_j": 1.0, "command": "", "commit": ""}  # fmt: skip
+    made = [
+        delays.Line(policy=policy, seed=seed, mean_delay_s=delay * seed, **common)  # type: ignore[arg-type]
+        for policy, delay in (("ddsra:v=0.01", 11.0), ("delay_driven", 10.0))
+        for seed in (1, 2, 3, 4)
+    ]
+    text = "\n".join(delays.summary(made))
+    assert "time of ddsra:v=0.01 against delay_driven: +10.0 % [+10.0, +10.0]; the paper: +7 %" in text
+    assert "(4 seeds)" in text
+
+
+def test_lonely_classes_are_those_of_the_far_halls() -> None:
+    scenario = fedfloor.load("specialists")
+    assert specialists.lonely_classes(scenario) == [1, 8, 9]
+    far = [floor for floor in scenario.floors if set(floor.classes or ()) & {1, 8, 9}]
+    assert min(floor.gateway.distance for floor in far) > max(
+        floor.gateway.distance for floor in scenario.floors if floor not in far
+    )
+
+
+def test_a_study_of_specialists_tells_lonely_classes_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialists, "commit", lambda: "abc1234")
+    line = specialists.finished("delay_driven", 1, 2)
+    assert line.accuracy == pytest.approx(0.3 * line.lonely + 0.7 * line.others)  # as many tests of every class
+    assert line.mean_delay_s > 0.0
+    (_, _, row) = specialists.table([line])
+    assert row.startswith("| `delay_driven` |")
+    assert row.endswith("| never |")

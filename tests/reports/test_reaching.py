@@ -28,7 +28,7 @@ def test_every_seed_has_its_own_level() -> None:
     table = reaching(gathered(*runs))
     assert table is not None
     assert [row[2] for row in table.rows] == ["2", "2.5 (2, 3)"]
-    assert "14.2 % to 28.5 %" in table.note
+    assert "14.3 % to 28.5 %" in table.note
 
 
 def test_a_policy_that_was_only_simulated_is_left_out() -> None:

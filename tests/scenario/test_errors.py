@@ -32,6 +32,27 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t.update(precision={"download": 8}),
         ["precision.download: must be 32 or 16 bits, got 8."],
     ),
+    "class that the model does not have": (
+        lambda t: t["floors"][0].update(classes=[3, 10]) or t["floors"][0].pop("classes_per_device", None),
+        ["floors[0].classes: must be labels below model.classes = 10, got 10."],
+    ),
+    "class that is named twice": (
+        lambda t: t["floors"][0].update(classes=[3, 3]) or t["floors"][0].pop("classes_per_device", None),
+        ["floors[0].classes: must name every label once, got [3, 3]."],
+    ),
+    "classes and their number": (
+        lambda t: t["floors"][0].update(classes=[3], classes_per_device=1),
+        ["floors[0].classes: says the same as classes_per_device. Leave one of the two out."],
+    ),
+    "classes of a partition that draws them": (
+        lambda t: (
+            t.update(data={"partition": "iid"})
+            or t["floors"][0].update(classes=[3])
+            or t["floors"][0].pop("classes_per_device", None)
+        ),
+        ["floors[0].classes: has no effect: only the partition 'classes'"],
+    ),
+    "plant seed below 0": (lambda t: t.update(plant_seed=-1), ["plant_seed: must be >= 0, got -1."]),
     "deadline that comes before the predicted end": (
         lambda t: t.update(deploy={"deadline_factor": 0.5}),
         ["deploy.deadline_factor: must be >= 1, got 0.5"],

@@ -40,6 +40,16 @@ def test_devices_hold_their_number_of_classes() -> None:
         assert counts[counts > 0].max() - counts[counts > 0].min() <= 1  # alike
 
 
+def test_devices_hold_the_classes_that_they_name() -> None:
+    wishes = [Wish(90, among=(7, 8, 2)), Wish(100, 2), Wish(50, among=(4,))]
+    held = by_classes(LABELS, wishes, classes=10, fraction=1.0, rng=rng())
+    counts = [np.bincount(LABELS[numbers], minlength=10) for numbers in held]
+    assert counts[0].tolist() == [0, 0, 30, 0, 0, 0, 0, 30, 30, 0]
+    assert counts[2].tolist() == [0, 0, 0, 0, 50, 0, 0, 0, 0, 0]
+    drawn = by_classes(LABELS, [Wish(90, 3), Wish(100, 2), Wish(50, 1)], classes=10, fraction=1.0, rng=rng())
+    assert np.flatnonzero(counts[1]).tolist() == np.unique(LABELS[drawn[1]]).tolist()  # the others draw as before
+
+
 def test_the_rest_of_a_biased_device_is_a_blind_draw() -> None:
     (numbers,) = by_classes(LABELS, [Wish(2000, 1)], classes=10, fraction=0.1, rng=rng())
     counts = np.sort(np.bincount(LABELS[numbers], minlength=10))

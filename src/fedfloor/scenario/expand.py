@@ -175,6 +175,7 @@ def _floors(file: ScenarioFile, group: FloorGroup, names: list[str], path: str, 
         "name": names,
         "count": [None] * count,
         "classes_per_device": classes,
+        "classes": [group.classes] * count,
         "gateway": members(GatewayGroup, gateway),
         "link": [None if _is_free(link) else link for link in _links(group.link, count, seed, f"{path}.link", label)],
     }
@@ -305,6 +306,7 @@ def _si_floors(floors: Sequence[FloorGroup], folder: Path) -> list[Floor]:
     columns: dict[str, Sequence[Any]] = {
         "name": [floor.name for floor in floors],
         "classes_per_device": [floor.classes_per_device for floor in floors],
+        "classes": [floor.classes for floor in floors],
         "gateway": gateways,
         "devices": [tuple(itertools.islice(devices, len(floor.devices))) for floor in floors],
     }

@@ -69,7 +69,7 @@ class Training(Section):
     min_cut: Int0 = 0
     """least number of layers that stay on a device; with 0 raw samples may leave it"""
     evaluate_every: Int1 = 5
-    """rounds between two evaluations on the test set"""
+    """rounds between two evaluations on the test set; the last 20 rounds, or the last fifth, are all tested"""
     checkpoint_every: Int1 = 5
     """rounds between two checkpoints"""
     halves: Literal["joined", "apart"] = "joined"
@@ -306,12 +306,24 @@ class FloorGroup(Section):
     """number of floors"""
     classes_per_device: Count | None = None
     """q_m, how many classes each device of the floor holds; all if not given"""
+    classes: Annotated[tuple[Int0, ...], Field(min_length=1)] | None = None
+    """labels that each device of the floor holds, in place of drawn ones"""
     gateway: GatewayGroup
     """the floor's gateway"""
     link: Link | None = None
     """medium that the devices without a link of their own share: each gets the rate divided by their number"""
     devices: Annotated[tuple[DeviceGroup, ...], Field(min_length=1)]
     """the floor's devices"""
+
+    @model_validator(mode="after")
+    def _classes_are_said_once(self) -> Self:
+        if self.classes is None:
+            return self
+        if self.classes_per_device is not None:
+            raise finding("says the same as classes_per_device. Leave one of the two out", below="classes")
+        if len(set(self.classes)) < len(self.classes):
+            raise finding(f"must name every label once, got {shown(list(self.classes))}", below="classes")
+        return self
 
 
 class BatteryFile(Section):
@@ -457,6 +469,19 @@ class ScenarioFile(Section):
         if dataset is not None and self.model.classes != dataset.classes:
             problem = f"must be {dataset.classes} for the data set '{self.data.name}', got {self.model.classes}"
             raise finding(problem, below="model.classes")
+        return self
+
+    @model_validator(mode="after")
+    def _classes_have_an_effect(self) -> Self:
+        for index, floor in enumerate(self.floors):
+            if floor.classes is None:
+                continue
+            if self.data.partition != "classes" or ":" in self.data.name:
+                problem = "has no effect: only the partition 'classes' of a built-in data set uses it. Leave it out"
+                raise finding(problem, below=f"floors[{index}].classes")
+            if max(floor.classes) >= self.model.classes:
+                limit = f"must be labels below model.classes = {self.model.classes}"
+                raise finding(f"{limit}, got {max(floor.classes)}", below=f"floors[{index}].classes")
         return self
 
     @model_validator(mode="after")

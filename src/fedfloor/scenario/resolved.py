@@ -71,6 +71,7 @@ class Floor(_Si):
 
     name: str  #: label in reports and log lines
     classes_per_device: PositiveInt | None  #: [1] q_m; None for all classes
+    classes: tuple[int, ...] | None = None  #: labels that each device holds; None for drawn ones
     gateway: Gateway
     devices: tuple[Device, ...] = Field(min_length=1)
 

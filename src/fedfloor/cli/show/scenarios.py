@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -33,7 +34,9 @@ def print_listing(groups: Mapping[str, Mapping[str, str]]) -> None:
 
 def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
     """What `fedfloor check --format json` prints."""
-    absent = {"plant_seed"} if checked.scenario.plant_seed is None else None
+    plain = all(floor.classes is None for floor in checked.scenario.floors)
+    absent: dict[str, Any] = {} if checked.scenario.plant_seed is not None else {"plant_seed": True}
+    absent |= {"floors": {"__all__": {"classes"}}} if plain else {}  # what is not given is not shown
     return {
         "scenario": checked.scenario.model_dump(mode="json", exclude=absent),
         "figures": asdict(checked.headline),

@@ -166,7 +166,11 @@ def _refuse_other_kind(scenario: Scenario, images: npt.NDArray[np.generic]) -> N
 def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:
     """Sample numbers of every device, by the partition of the scenario."""
     data, classes = scenario.data, scenario.model.classes
-    wishes = [Wish(device.samples, floor.classes_per_device) for floor in scenario.floors for device in floor.devices]
+    wishes = [
+        Wish(device.samples, floor.classes_per_device, floor.classes)
+        for floor in scenario.floors
+        for device in floor.devices
+    ]
     rng = stream(scenario.seed_of_plant, "data")
     if data.partition == "classes":
         return by_classes(labels, wishes, classes=classes, fraction=data.non_iid_fraction, rng=rng)

@@ -16,6 +16,7 @@ class Wish:
 
     samples: int  #: D_n
     classes: int | None = None  #: q_m; None for all
+    among: tuple[int, ...] | None = None  #: labels of its classes; None: q_m of all are drawn
 
 
 class _Stock:
@@ -56,11 +57,13 @@ def by_classes(
 ) -> list[Ints]:
     """Partition of the paper: a fraction chi of each device's samples from its own q classes, the rest from all.
 
-    Samples are drawn without replacement. A class with too few samples is shared in proportion to the demand. What a
-    device lacks comes from its other classes if they have samples left; otherwise it holds fewer.
+    A wish may name its classes. Samples are drawn without replacement. A class with too few samples is shared in
+    proportion to the demand. What a device lacks comes from its other classes if they have samples left; otherwise it
+    holds fewer.
     """
     stock = _Stock(labels, classes, rng)
-    own = [rng.permutation(classes)[: min(wish.classes or classes, classes)] for wish in wishes]
+    drawn = [rng.permutation(classes)[: min(wish.classes or classes, classes)] for wish in wishes]
+    own = [some if wish.among is None else np.array(wish.among) for wish, some in zip(wishes, drawn, strict=True)]
     totals = [round(fraction * wish.samples) for wish in wishes]  # from the device's own classes
     demand = np.zeros((len(wishes), classes), np.int64)
     for n, total in enumerate(totals):
