@@ -12,7 +12,7 @@ from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 #: a small run on the embedded data: 6 floors, 18 devices with few samples
 SMALL = (
     "rounds=6",
-    "training.evaluate_every=2",
+    "training.evaluate_every=1",  # runs that are extended later have tested their last rounds anyway
     "training.checkpoint_every=2",
     "participation.estimate_every=3",
     "participation.estimate_samples=8",

@@ -28,7 +28,7 @@ def train(table: Table, write: Callable[[Table], Path], tmp_path: Path) -> Train
     """Train a small plant of three floors, two of which take part in a round."""
     table["floors"].append(copy.deepcopy(table["floors"][1]))
     table["floors"][2]["name"], table["floors"][2]["devices"][0]["name"] = "pack", "r1"
-    table["training"] = {"checkpoint_every": 1, "evaluate_every": 100, "learning_rate": 0.05}
+    table["training"] = {"checkpoint_every": 1, "evaluate_every": 1, "learning_rate": 0.05}
     table["model"]["width"] = 0.25
     del table["model"]["layers"]
     plant = write(table)

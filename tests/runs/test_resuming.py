@@ -77,7 +77,7 @@ def test_the_theorems_say_the_same_of_a_run_however_often_it_was_resumed(
 ) -> None:
     del table["model"]["layers"]
     table["radio"]["channels"] = 1
-    table |= {"participation": participation, "training": {"checkpoint_every": 4, "evaluate_every": 100}}
+    table |= {"participation": participation, "training": {"checkpoint_every": 4, "evaluate_every": 1}}
     plant = write(table)
 
     def bounds(name: str, rounds: int, **options: Any) -> bytes:

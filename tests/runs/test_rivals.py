@@ -20,7 +20,7 @@ RIVALS = (
 TINY = (
     "model.width=0.1",
     "participation.rates=uniform",
-    "training.evaluate_every=6",
+    "training.evaluate_every=1",
     "training.checkpoint_every=2",
     "training.batch_fraction=0.05",
 )
