@@ -100,10 +100,10 @@ def test_tensors_of_every_size_arrive(size: int, chunk: int) -> None:
 
 def test_a_connection_that_is_fast_begins_its_next_message_with_large_chunks() -> None:
     pace, message = Pace(), Model(numbers(3_300_000, dtype="uint8"))
-    assert len(list(encode(message, TURN, pace))) > 3  # as if they were sent in no time
-    assert len(list(encode(message, TURN, pace))) == 1  # it was fast just now
+    assert len(list(encode(message, TURN, pace))) > 6  # as if they were sent in no time
+    assert len(list(encode(message, TURN, pace))) == 4  # it was fast just now
     pace.learned -= FRESH_S
-    assert len(list(encode(message, TURN, pace))) == 3  # two that show how fast it is now, and a large one
+    assert len(list(encode(message, TURN, pace))) == 6  # two that show how fast it is now, and four large ones
 
 
 def test_small_messages_do_not_make_a_connection_fast() -> None:

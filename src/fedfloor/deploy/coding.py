@@ -36,9 +36,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("a deployment", "deploy") from error
 
 PROTOCOL = 3  #: version; both ends of a connection must have the same
-MOST_FRAME = 5 * 2**20  #: [byte]
+MOST_FRAME = 2 * 2**20  #: [byte]
 #: [byte] of a chunk, which is what a frame has of a message's tensors; only the last one may be smaller
-LEAST_CHUNK, MOST_CHUNK = 2**15, 4_000_000
+LEAST_CHUNK, MOST_CHUNK = 2**15, 1_000_000
 FIRST_CHUNK = 2**17  #: [byte] at most, until a message has shown how fast its connection is now
 FRESH_S = 1.0  #: [s] for which what a message has shown holds for the next ones too
 CHUNK_S = 0.1  #: [s] that a chunk may take on its way
