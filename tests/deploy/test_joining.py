@@ -89,11 +89,11 @@ def change(**entries: object) -> Callable[[dict[str, Any]], object]:
         (lambda raw: raw["costs"].update(frequency_hz=float("inf")), "costs.frequency_hz: must be finite, got inf"),
         (
             lambda raw: raw["costs"].update(frequency_hz=1e13),
-            r"costs\.frequency_hz: must be 1e\+06 to 1e\+12, got 1e\+13",
+            r"costs\.frequency_hz: must be 1e\+06 to 1e\+10, got 1e\+13",
         ),
         (
             lambda raw: raw["costs"]["layers"][0]["timings"][0].update(forward_s=1e6),
-            r"costs\.layers: a step with a batch of \d+ must take at most 3600 s, got 1e\+06",
+            r"costs\.layers: a step with a batch of \d+ must take at most 600 s, got 1e\+06",
         ),
         (change(role="device"), "role: input should be 'gateway', got 'device'"),
         (lambda raw: raw["costs"]["machine"].update(cpu="\u202e"), "costs: must have .* printable"),

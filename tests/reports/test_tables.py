@@ -71,7 +71,10 @@ def test_final_accuracy_is_the_mean_of_the_tests_of_the_last_twenty_rounds() -> 
         "random", rounds=100, accuracies=[None, None, None, None, 0.1] * 16 + [None, None, None, None, 0.4] * 4
     )
     assert final_accuracy(seldom) == pytest.approx(0.4)  # as logs of earlier versions are
-    assert "1 of 1 runs were not tested in each of these rounds: they have 4 tests." in headline(gathered(seldom)).note
+    assert (
+        "1 of 1 ended runs were not tested in each of these rounds: they have 4 tests."
+        in headline(gathered(seldom)).note
+    )
     assert "not tested in each" not in headline(gathered(long)).note
     early = made_up("random", rounds=60, of=300, accuracies=[None] * 49 + [0.2] + [None] * 9 + [0.4], bounds=())
     assert final_accuracy(early) == pytest.approx(0.3)  # two tests in the last fifth of 60 rounds

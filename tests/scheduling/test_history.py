@@ -71,14 +71,21 @@ def test_the_last_rounds_are_bounded_and_earlier_histories_stay_as_they_were() -
         history.selected[0] = 0
 
 
-def test_a_floor_that_failed_waits_until_all_others_were_selected() -> None:
+def test_a_floor_that_failed_waits_until_all_others_could_be_served() -> None:
     rounds: list[dict[int, dict[str, float]]] = [{0: {"failed": 1}, 1: {}}, {2: {}}, {1: {}}]
-    builder = past(3)
-    due = [untried(builder.history).tolist()]
-    for entries in rounds:
-        builder = past(3, *rounds[: rounds.index(entries) + 1])
-        due.append(untried(builder.history).tolist())
+    due = [untried(past(3, *rounds[:count]).history).tolist() for count in range(4)]
     assert due == [[True, True, True], [False, False, True], [False, False, False], [True, False, False]]
+
+
+def test_floors_that_failed_together_do_not_wait_for_each_other_or_for_one_that_is_never_served() -> None:
+    served: dict[int, dict[str, float]] = {2: {}}
+    rounds = [{0: {"failed": 1.0}, 1: {"failed": 1.0}, **served}, served, served, served]
+    due = [untried(past(4, *rounds[:count]).history).tolist() for count in range(1, 5)]
+    assert [entry[:3] for entry in due] == [[False] * 3] * 3 + [[True, True, False]]
+    assert all(entry[3] for entry in due)  # never tried
+
+
+def test_a_floor_that_is_alone_is_always_tried() -> None:
     assert untried(past(1, {0: {"failed": 1}}).history).tolist() == [True]  # nobody else could be served
 
 

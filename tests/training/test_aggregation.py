@@ -187,7 +187,7 @@ def test_weights_by_gaps_count_the_points_of_all_floors() -> None:
         ("mean", {"momentum": 0.5}, "unknown setting 'momentum'. It has no settings"),
         ("fedavgm", {"momentum": 1.0}, "momentum must be a number from 0 to 0.9999, got 1.0"),
         ("fedstale", {"stale": "much"}, "stale must be a number from 0 to 1, got 'much'"),
-        ("fedyogi", {"second_moment": "sgd"}, "second_moment must be yogi, adam, adagrad, got 'sgd'"),
+        ("fedyogi", {"second_moment": "sgd"}, "second_moment must be yogi, adam or adagrad, got 'sgd'"),
         ("json:dumps", {}, "is a function, not a class"),
         ("fractions:Fraction", {}, "has no method step()"),
     ],

@@ -268,7 +268,9 @@ class _Device:
                 samples, labels = self._batch(turn.round, iteration)
                 if begin.cut == self.network.depth:
                     began = time.monotonic()
-                    loss += bottom.step(samples, labels) / begin.iterations
+                    step = bottom.step(samples, labels)
+                    if iteration < self.task.local_iterations:  # so that losses compare, whoever does more
+                        loss += step / min(begin.iterations, self.task.local_iterations)
                     await actuator.step(setting.steps[iteration], began=began)
                     seconds += time.monotonic() - began
                 else:

@@ -18,6 +18,7 @@ from fedfloor.deploy.tasks import DeviceTask, FloorTask
 from fedfloor.errors import DeploymentError, shown
 from fedfloor.files import read_if_there
 from fedfloor.runs.folder import HOLDING, MACHINES, write_json
+from fedfloor.runs.measure import representative
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.training.data.holding import HeldBy
 
@@ -34,7 +35,8 @@ def floor_profile(text: str, floor: FloorTask) -> JoiningProfile:
         return _checked_device(profile, floor.devices)
     if profile.name != floor.floor:
         raise LinkError(f"Profile: {shown(profile.name)} is not the gateway of this floor.")
-    _refuse_other_network(profile, floor.devices[0].model.layers, asked=bool(floor.measure))
+    batches = [device.batch for device in floor.devices]
+    _refuse_other_costs(profile, floor.devices[0].model.layers, batches, asked=bool(floor.measure))
     return profile
 
 
@@ -54,7 +56,7 @@ def _checked_device(profile: JoiningProfile, tasks: Sequence[DeviceTask]) -> Joi
     task = next((task for task in tasks if task.name == profile.name and profile.role is None), None)
     if task is None:
         raise LinkError(f"Profile: {shown(profile.name)} is no device of this floor.")
-    _refuse_other_network(profile, task.model.layers, asked=bool(task.measure))
+    _refuse_other_costs(profile, task.model.layers, [task.batch], asked=bool(task.measure))
     if profile.class_counts is None:
         return profile
     if not task.allow_class_counts:
@@ -64,8 +66,10 @@ def _checked_device(profile: JoiningProfile, tasks: Sequence[DeviceTask]) -> Joi
     return profile
 
 
-def _refuse_other_network(profile: JoiningProfile, layers: Sequence[LayerSpec] | None, *, asked: bool) -> None:
-    """Refuse measured costs that nobody asked for, or of another network than the plant trains."""
+def _refuse_other_costs(
+    profile: JoiningProfile, layers: Sequence[LayerSpec] | None, batches: Sequence[int], *, asked: bool
+) -> None:
+    """Refuse measured costs that nobody asked for, or of another network or other batches than the plant trains."""
     if profile.costs is None:
         return
     if not asked:
@@ -73,6 +77,10 @@ def _refuse_other_network(profile: JoiningProfile, layers: Sequence[LayerSpec] |
     if layers is None or profile.costs.fingerprint != fingerprint(layers):
         measured = f"{shown(profile.costs.model)} with {len(profile.costs.layers)} layers"
         raise LinkError(f"Profile: {profile.name} has measured another network than the plant trains: {measured}.")
+    if tuple(profile.costs.batches) != (wanted := representative(batches)):
+        measured = ", ".join(map(str, profile.costs.batches))
+        asked_for = ", ".join(map(str, wanted))
+        raise LinkError(f"Profile: {profile.name} has measured batches of {shown(measured)}, not of {asked_for}.")
 
 
 def gateway_profile(text: str, name: str) -> JoiningProfile | None:

@@ -192,7 +192,8 @@ class Member:
                     step = await top.step(sent, labels)
                     await actuator.step(modelled, began=began)
                     gateway_s += time.monotonic() - began
-                    loss += step.loss / order.iterations
+                    if iteration < task.local_iterations:  # so that losses compare, whoever does more
+                        loss += step.loss / min(order.iterations, task.local_iterations)
                     if step.gradient is not None:
                         scale, tensor = as_sent(step.gradient)
                         await self.session.send(Gradient(iteration, scale, tensor), turn)

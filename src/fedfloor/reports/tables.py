@@ -80,7 +80,8 @@ def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
     few = [size for size, window in counts if 0 < size < window]
     if not few:
         return []
-    return [f"{len(few)} of {len(runs)} runs were not tested in each of these rounds: they have {spread(few)} tests."]
+    runs_told = f"{len(few)} of {len(counts)} ended runs"
+    return [f"{runs_told} were not tested in each of these rounds: they have {spread(few)} tests."]
 
 
 def _untested(runs: Sequence[ReadRun]) -> str:

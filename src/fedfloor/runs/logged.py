@@ -5,11 +5,11 @@ __all__ = ["logged_round"]
 import math
 from pathlib import Path
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import RunLogError, shown
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
-from fedfloor.runs.plan import PlannedRound, policy_for
+from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, policy_for
 from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scheduling.policies.ddsra import Ddsra
@@ -38,6 +38,9 @@ def logged_round(
     weight = Ddsra().tradeoff if tradeoff is None else tradeoff
     spec, scheduler = policy_for(own_spec, weight, policy, solver)
     state = next(replayed(scenario, logged, first=index, with_history=needs_history(scheduler)))
+    if lacks_sample_losses(scheduler, state):
+        problem = f"has no root mean squares of sample losses, by which the policy {shown(spec.name)} decides"
+        raise RunLogError(f"{folder / ROUNDS}: {problem}. Name a round of a run with this policy, or another policy")
     if not _same_energy(records[index], state):
         problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
         raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")

@@ -7,6 +7,7 @@ __all__ = [
     "PlannedRound",
     "answer",
     "export_snapshot",
+    "lacks_sample_losses",
     "policy_for",
     "snapshot_round",
 ]
@@ -39,7 +40,7 @@ from fedfloor.scheduling.registry import (
 from fedfloor.scheduling.snapshot import Snapshot, is_snapshot
 from fedfloor.scheduling.solver.compiling import defer
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
-from fedfloor.scheduling.traits import first_delay, needs_history, solution_of, tradeoff_of
+from fedfloor.scheduling.traits import first_delay, needs_history, needs_sample_losses, solution_of, tradeoff_of
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
 if TYPE_CHECKING:
@@ -120,7 +121,17 @@ def snapshot_round(
             advice = "Export the round of a run with this policy, or set round to 0"
             raise SnapshotError(f"{label}: gateways[0].history: {problem}. {advice}")
         state = replace(state, history=no_history(state.plant.gateways.count))
+    if lacks_sample_losses(scheduler, state):
+        problem = f"is missing for a floor that completed a round, but the policy {shown(spec.name)} decides by it"
+        raise SnapshotError(f"{label}: gateways[].history.last_rms_loss: {problem}. Name another policy")
     return PlannedRound(state, snapshot.tradeoff_v, spec, scheduler)
+
+
+def lacks_sample_losses(scheduler: Scheduler, state: RoundState) -> bool:
+    """Whether a policy decides by sample losses that earlier rounds, which floors completed, did not measure."""
+    if not needs_sample_losses(scheduler) or state.history is None:
+        return False
+    return bool(np.any((state.history.completed > 0) & np.isnan(state.history.last_rms_loss)))
 
 
 def policy_for(
@@ -170,13 +181,19 @@ def answer(planned: PlannedRound) -> PlanAnswer:
 
 
 def _is_logged(record: "RoundRecord", state: RoundState, decision: Decision, outcome: Outcome) -> bool:
-    """Whether a decision gives the floors the channels and cuts that a record has."""
-    floor, cuts = state.plant.devices.floor, outcome.allocation.cut
-    return all(
-        decision.channel[m] == (IDLE if gateway.channel is None else gateway.channel)
-        and (not gateway.selected or cuts[floor == m].tolist() == [device.cut for device in gateway.devices])
-        for m, gateway in enumerate(record.gateways)
-    )
+    """Whether a decision gives the floors the channels, cuts, frequencies and powers that a record has."""
+    floor, allocation = state.plant.devices.floor, outcome.allocation
+    for m, gateway in enumerate(record.gateways):
+        if decision.channel[m] != (IDLE if gateway.channel is None else gateway.channel):
+            return False
+        if not gateway.selected:
+            continue
+        decided = zip(allocation.cut[floor == m].tolist(), allocation.frequency[floor == m].tolist(), strict=True)
+        if list(decided) != [(device.cut, device.gateway_frequency_hz) for device in gateway.devices]:
+            return False
+        if gateway.power_w != float(allocation.power[m]):
+            return False
+    return True
 
 
 def _gateway_plan(

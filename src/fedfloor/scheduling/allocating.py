@@ -111,7 +111,7 @@ def _best_channels(delay: Floats, floors: Ints, within: float) -> Ints:
     """Channels (M,) with the least total delay for some floors."""
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # takes half a second to load
 
-    rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER)[floors])
+    rows, columns = linear_sum_assignment(np.where(delay <= within, delay, _NEVER + delay)[floors])
     channel = np.full(delay.shape[0], IDLE)
     channel[floors[rows]] = columns
     return channel
@@ -154,10 +154,14 @@ def _one_cut_delays(state: RoundState) -> Floats:
 
 def _with_one_cut(state: RoundState, floors: Ints, within: float) -> Decision:
     """The cut with which most of the floors complete, then the one with the shortest round."""
+    from fedfloor.scheduling.solver.assignment import assign  # noqa: PLC0415  # the compiler takes long to load
+
     decisions: list[tuple[int, float, int, Decision]] = []
     for cut in _cuts(state):
         candidate = _with_cut(state, cut)
-        channel = _best_channels(_delays_of(state, candidate), floors, within)
+        delays = _delays_of(state, candidate)
+        shortest = assign(delays[floors], np.zeros(floors.size), 1.0).delay  # of a round with this cut
+        channel = _best_channels(delays, floors, min(shortest, within))
         usage = usage_of(state, channel, candidate)
         failing = int((usage.short_of_energy | usage.short_of_memory)[floors].sum())
         delay = float(usage.delay[floors].max(initial=0.0))

@@ -10,6 +10,8 @@ from fedfloor.errors import FedfloorError, PolicyError
 from fedfloor.references import where_raised
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, Scheduler
 
+_MOST_WEIGHT = 1e15  #: of a floor in the average
+
 
 def check_decision(state: RoundState, decision: Decision) -> None:
     """Refuse a decision that breaks C1-C6: channels, cuts, frequencies, powers.
@@ -39,9 +41,10 @@ def _check_weight(state: RoundState, decision: Decision, weight: Floats) -> None
     floors = decision.channel.size
     if not isinstance(weight, np.ndarray) or weight.shape != (floors,) or weight.dtype.kind not in "fi":
         raise _invalid(state, f"weight must be an array of {floors} numbers, one per floor, got {_kind(weight)}")
-    outliers = weight[decision.selected & ~(np.isfinite(weight) & (weight > 0.0))]
+    outliers = weight[decision.selected & ~((weight > 0.0) & (weight <= _MOST_WEIGHT))]
     if outliers.size:
-        raise _invalid(state, f"weight must be finite and > 0 for every selected floor, got {outliers[0]:g}")
+        limits = f"above 0 and at most {_MOST_WEIGHT:g}"
+        raise _invalid(state, f"weight must be {limits} for every selected floor, got {outliers[0]:g}")
 
 
 def _check_allocation(state: RoundState, decision: Decision, allocation: Allocation) -> None:

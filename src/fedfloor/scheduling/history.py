@@ -157,11 +157,9 @@ def no_history(floors: int) -> History:
 def untried(history: History) -> Bools:
     """Floors (M,) that have never completed a round and whose turn it is to be tried.
 
-    A floor that was tried and did not complete waits until every other floor has been selected after that.
+    A floor that was tried and did not complete waits for as many rounds as there are other floors, in which each of
+    them can be served. To wait until they have been served would be to wait for ever, if one of them never is.
     """
-    last = history.last_selected
-    if last.size == 1:
-        return np.asarray(history.completed == 0)
-    first, second = np.partition(last, 1)[:2]
-    others = np.where(last == first, second, first)  # the earliest of the other floors
-    return np.asarray((history.completed == 0) & ((last < 0) | (others > last)))
+    last, others = history.last_selected, history.last_selected.size - 1
+    waited = history.rounds - 1 - last
+    return np.asarray((history.completed == 0) & ((last < 0) | (waited >= others)))

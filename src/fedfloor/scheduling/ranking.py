@@ -13,7 +13,7 @@ def by_loss(state: RoundState, *, lowest_first: bool) -> Ints:
     """All floors (M,): those to be tried, those with a loss in order of it, and last those that failed when tried.
 
     Only floors that complete a round get a loss. A floor that was tried and has none ranks last until every other
-    floor has been selected after that; otherwise a floor that never completes would be selected in every round.
+    floor could have been served; otherwise a floor that never completes would be selected in every round.
     """
     assert state.history is not None
     loss = state.last_loss

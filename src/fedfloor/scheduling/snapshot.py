@@ -140,6 +140,17 @@ class SnapshotHistory(Section):
             if (getattr(self, key) is None) != (times == 0):
                 count = key.split("_")[1]
                 raise finding(f"must be a round if {count} > 0 and null otherwise, got {getattr(self, key)}", below=key)
+        for key in ("last_delay_s", "last_rms_loss"):  # a floor that completes may have no measured loss
+            is_there = getattr(self, key) is not None
+            if (is_there and self.completed == 0) or (not is_there and key == "last_delay_s" and self.completed > 0):
+                raise finding(f"must be a number only if completed > 0, got {getattr(self, key)}", below=key)
+        first, last, selected = self.first_completed, self.last_completed, self.last_selected
+        if first is not None and last is not None and selected is not None and not first <= last <= selected:
+            order = "first_completed <= last_completed <= last_selected"
+            raise finding(f"must be in the order {order}, got {first}, {last}, {selected}", below="last_completed")
+        if sum(entry.completed for entry in self.recent) > self.completed or len(self.recent) > self.selected:
+            problem = f"must have at most {self.selected} rounds, {self.completed} of them completed"
+            raise finding(problem, below="recent")
         rounds = [entry.round for entry in self.recent]
         if any(later <= earlier for earlier, later in pairwise(rounds)):
             raise finding("must be in the order of the rounds, each at most once", below="recent")
@@ -240,9 +251,12 @@ class Snapshot(Section):
                 continue
             rounds = [gateway.history.last_selected, gateway.history.last_completed, gateway.history.first_completed]
             latest = max((number for number in rounds if number is not None), default=-1)
-            if max(latest, gateway.history.selected - 1) >= self.round:
+            if latest >= self.round:
                 problem = f"must be of rounds before round = {self.round}, got one of round {latest}"
                 raise finding(problem, below=f"gateways[{m}].history")
+            if gateway.history.selected > self.round:
+                problem = f"must be at most round = {self.round}, got {gateway.history.selected}"
+                raise finding(problem, below=f"gateways[{m}].history.selected")
             for i, entry in enumerate(gateway.history.recent):
                 if not first <= entry.round < self.round:
                     problem = f"must be from {first} to {self.round - 1}, got {entry.round}"

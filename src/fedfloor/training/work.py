@@ -109,7 +109,7 @@ class Work:
         self._device = self._built.device
         self.network, self.layout = self._built.network, self._built.layout
         self._inputs = Inputs(samples.mean, samples.deviation)
-        self._squares = 0.0  # sum over the steps of the device that trains
+        self._squares: list[float] = []  # of the steps of the device that trains
         self._scored = self._add_squares if job.sample_losses else None
 
     @property
@@ -131,22 +131,27 @@ class Work:
         """Train devices (k,) locally in a round; fills `out` (k, P) with their weights.
 
         All do the same number of iterations, K if none is given. Returns (k, 2): mean losses, and mean squares of the
-        losses of single samples, nan if they are not measured.
+        losses of single samples, nan if they are not measured; both of the first K iterations, so that they compare.
         """
         steps = self.job.iterations if iterations is None else iterations
         if self.stacks > 1:
             return self._train_stacked(index, devices, steps, weights, out)
         losses = np.full((devices.size, 2), np.nan)
         for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
-            self._squares = 0.0
+            self._squares = []
             losses[k, 0] = self._train_one(index, n, cut, steps, weights)
             if self.job.sample_losses:
-                losses[k, 1] = self._squares / steps
+                losses[k, 1] = self._mean(self._squares)
             self.layout.save(out[k])
         return losses
 
     def _add_squares(self, scores: Tensor, y: Tensor) -> None:
-        self._squares += squared_losses(scores, y)
+        self._squares.append(squared_losses(scores, y))
+
+    def _mean(self, losses: list[float]) -> float:
+        """Mean over the first K iterations."""
+        first = losses[: self.job.iterations]
+        return sum(first) / len(first)
 
     def _train_one(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
         """Train one device in the network; returns its mean loss."""
@@ -156,13 +161,13 @@ class Work:
             return self._train_apart(index, n, cut, steps, weights)
         self.layout.load(weights)
         self.network.train()
-        total, rate, momentum = 0.0, job.rate(index), Momentum.of(job.momentum)
+        losses, rate, momentum = list[float](), job.rate(index), Momentum.of(job.momentum)
         for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
-            total += float(joined_step(self.network, x, y, self._scored))
+            losses.append(float(joined_step(self.network, x, y, self._scored)))
             sgd_step(self._built.parameters, rate, momentum)
-        return total / steps
+        return self._mean(losses)
 
     def _rounds_at(self, cut: int) -> bool:
         """Whether something is rounded that crosses a cut: pictures are not, and at the last cut nothing crosses."""
@@ -178,20 +183,20 @@ class Work:
         bottom = Bottom(built, settings, self._inputs, weights[:below])
         top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
         (bottom if top is None else top).scored = self._scored
-        total = 0.0
+        losses: list[float] = []
         for iteration in range(steps):
             samples, labels = None, None
             if iteration == 0 or job.redraw:
                 numbers = self._batch(index, n, iteration)
                 samples, labels = self.samples.images[numbers], self.samples.labels[numbers]
             if top is None:
-                total += bottom.step(samples, labels)
+                losses.append(bottom.step(samples, labels))
                 continue
             loss, gradient = top.step(bottom.forward(samples), labels)
             if gradient is not None:
                 bottom.backward(gradient)
-            total += loss
-        return total / steps
+            losses.append(loss)
+        return self._mean(losses)
 
     def _batch(self, index: int, n: int, iteration: int) -> Ints:
         """Sample numbers of a device's batch."""
@@ -210,10 +215,12 @@ class Work:
         for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y, share = self._stack(index, devices, iteration)
-            totals += stack.step(x, y, share, rate, squares).cpu().double()
+            counts = iteration < job.iterations
+            losses = stack.step(x, y, share, rate, squares if counts else None).cpu().double()
+            totals += losses if counts else 0.0
         stack.save(out)
-        squares = torch.full_like(totals, torch.nan) if squares is None else squares / steps
-        return cast("Floats", torch.stack([totals / steps, squares], dim=1).numpy())
+        squares = torch.full_like(totals, torch.nan) if squares is None else squares / job.iterations
+        return cast("Floats", torch.stack([totals / job.iterations, squares], dim=1).numpy())
 
     def _stack(self, index: int, devices: Ints, iteration: int) -> tuple[Tensor, Tensor, Tensor]:
         images, labels = self.samples.images, self.samples.labels

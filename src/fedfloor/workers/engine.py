@@ -96,16 +96,17 @@ def train_devices(
     order = np.arange(devices.size)
     if at_once > 1:
         order = np.lexsort((batch, order // (_WINDOW * at_once)))  # by window, then by batch; of no devices none
-    counts: list[int | None] = [None] if iterations is None else np.unique(iterations).tolist()
-    pieces: list[Ints] = []
-    tasks: list[Task] = []
-    for count in counts:
-        alike = order if count is None or iterations is None else order[iterations[order] == count]
-        options = {} if count is None else {"iterations": count}
-        for piece in (alike[k : k + at_once] for k in range(0, alike.size, at_once)):
-            effort = float(batch[piece].sum()) * (count or 1)
-            tasks.append(Task("train", (index, devices[piece], cuts[piece]), piece.size, effort, options))
-            pieces.append(piece)
+    pieces = [
+        alike[k : k + at_once]
+        for window in np.split(order, range(_WINDOW * at_once, order.size, _WINDOW * at_once))
+        for alike in ([window] if iterations is None else _alike(window, iterations, apart=at_once == 1))
+        for k in range(0, alike.size, at_once)
+    ]
+    tasks = []
+    for piece in pieces:
+        count = None if iterations is None else int(iterations[piece[0]])
+        options, effort = {} if count is None else {"iterations": count}, float(batch[piece].sum()) * (count or 1)
+        tasks.append(Task("train", (index, devices[piece], cuts[piece]), piece.size, effort, options))
     early: dict[int, tuple[float, float, Vector]] = {}  # results whose turn has not come
     turn = 0  # place in `devices` whose result comes next
     for piece, (losses, trained) in zip(pieces, engine.run(tasks, weights), strict=True):
@@ -114,6 +115,11 @@ def train_devices(
             while turn in early:
                 yield int(devices[turn]), *early.pop(turn)
                 turn += 1
+
+
+def _alike(window: Ints, iterations: Ints, *, apart: bool) -> list[Ints]:
+    """A window of devices in groups that do equally many iterations; in one group if they train one by one anyway."""
+    return [window] if apart else [window[iterations[window] == count] for count in np.unique(iterations[window])]
 
 
 class Local:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedfloor.reports.arrays import SeriesArrays
+from fedfloor.reports.cells import SMOOTHED
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import Lines, band_note, draw_lines, plot_lines
 from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, evaluations
@@ -49,7 +50,7 @@ FIGURE = Figure(
     position=10,
     section=ACCURACY,
     title="Accuracy against rounds",
-    caption="Test accuracy; higher is better. A point is the mean of the tests of the last 20 rounds.",
+    caption=f"Test accuracy; higher is better. {SMOOTHED}",
     missing=NOT_TESTED,
     missing_real=NOT_TESTED_YET,
     draw=draw,

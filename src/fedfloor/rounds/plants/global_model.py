@@ -266,10 +266,16 @@ def _accuracy(confusion: Ints) -> float:
 
 
 def _weighted(received: Sequence[Received], weight: Floats | None) -> Sequence[Received]:
-    """What was received, with the floors' points multiplied by the weights (M,) of a decision that has some."""
+    """What was received, with the floors' points shifted to those with more weight (M,), if a decision has weights.
+
+    Their sum stays the same, because FedAU compares it with the points of all floors.
+    """
     if weight is None:
         return received
-    return [dataclasses.replace(entry, points=entry.points * float(weight[entry.floor])) for entry in received]
+    points = np.array([entry.points for entry in received])
+    shifted = points * weight[[entry.floor for entry in received]]
+    shifted *= points.sum() / shifted.sum()
+    return [dataclasses.replace(entry, points=float(part)) for entry, part in zip(received, shifted, strict=True)]
 
 
 def diverged(index: int, problem: str) -> FailedRunError:

@@ -62,11 +62,13 @@ class Aggregator:
                 sent = part(entry.model)
                 yield Update(entry.floor, share, sent - start if self.exchange.sends_models else sent)
 
-        gathered = Gathered(part(weights), part(mean), self.points / self.points.sum(), updates)
+        before = weights.view()
+        before.setflags(write=False)  # a rule reads them, and changes nothing
+        gathered = Gathered(part(before), part(mean), self.points / self.points.sum(), updates)
         step = self._step(gathered)
         self.memory = step.memory
         if whole:
-            return step.weights
+            return step.weights if step.weights.flags.writeable else step.weights.copy()
         combined = mean.copy()
         combined[learnt] = step.weights
         return combined
@@ -123,8 +125,13 @@ def _problem(step: object, size: int) -> str:
     memory: object = step.memory
     if not isinstance(memory, Mapping):
         return f"its memory must be a mapping of arrays, got {shown(memory)}"
+    for name in memory:
+        if not isinstance(name, str) or not name or not name.isascii() or not name.isprintable():
+            return f"the names in its memory must be printable ASCII text, got {shown(name)}"
     parts: list[tuple[str, object]] = [("weights", step.weights), *memory.items()]
     for name, values in parts:
         if not isinstance(values, np.ndarray) or values.dtype != np.float32:
             return f"{name} must be a float32 array, got {shown(values)}"
+        if name != "weights" and not np.isfinite(values).all():
+            return f"{name} of its memory must be finite"
     return "" if step.weights.shape == (size,) else f"weights must be ({size},), got {step.weights.shape}"

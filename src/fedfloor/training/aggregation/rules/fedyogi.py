@@ -29,7 +29,7 @@ class FedYogi:
         refuse_outside("beta2", self.beta2, 0.0, 0.9999)
         refuse_outside("tau", self.tau, 1e-12, 1e3)
         if self.second_moment not in _SECOND_MOMENTS:
-            raise ValueError(f"second_moment must be {', '.join(_SECOND_MOMENTS)}, got {shown(self.second_moment)}")
+            raise ValueError(f"second_moment must be yogi, adam or adagrad, got {shown(self.second_moment)}")
 
     def step(self, gathered: Gathered, memory: Memory) -> Step:
         """Step by the moments (Algorithm 2 of the paper)."""
