@@ -41,6 +41,15 @@ class Turning:
         return serving(self.turn % state.queue.size, state)
 
 
+class Planning:
+    """Plans its turns in the first round, so that a new object cannot decide a later one."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        if state.index == 0:
+            self.order = list(range(state.queue.size))
+        return serving(self.order[state.index % len(self.order)], state)
+
+
 class Steady:
     """Serves the floors in turn, by the number of the round."""
 
@@ -91,3 +100,16 @@ def test_a_simulation_names_such_a_policy_too(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING):
         fedfloor.simulate("quick", f"{STATEFUL}:start=2", rounds=5)
     assert sum("keeps state" in entry.getMessage() for entry in caplog.records) == 1
+
+
+def test_a_policy_whose_new_object_cannot_decide_is_named_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        done = fedfloor.simulate("quick", "tests.runs.test_stateful:Planning", rounds=3)
+    assert len(done.records) == 3
+    assert sum("keeps state" in entry.getMessage() for entry in caplog.records) == 1
+
+
+def test_a_round_without_sample_losses_is_not_decided_by_a_policy_that_needs_them(tmp_path: Path) -> None:
+    fedfloor.simulate("quick", "round_robin", rounds=3, out=tmp_path / "run")
+    with pytest.raises(RunLogError, match=r"rounds.jsonl: has no root mean squares of sample losses.* 'oort' decides"):
+        fedfloor.plan(tmp_path / "run", "oort", round=2)

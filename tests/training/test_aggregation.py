@@ -211,6 +211,10 @@ class Broken:
             return Step(gathered.weights[:-1], memory)
         if self.how == "kind":
             return Step(gathered.weights, {"count": np.zeros(1)})  # type: ignore[dict-item]
+        if self.how == "name":
+            return Step(gathered.mean, {3: np.zeros(1, np.float32)})  # type: ignore[dict-item]
+        if self.how == "nan":
+            return Step(gathered.mean, {"count": np.full(1, np.nan, np.float32)})
         return gathered.mean  # type: ignore[return-value]
 
 
@@ -220,6 +224,8 @@ class Broken:
         ("raises", "step failed: RuntimeError: no idea"),
         ("size", "weights must be"),
         ("kind", "count must be a float32 array"),
+        ("name", "the names in its memory must be printable ASCII text, got 3"),
+        ("nan", "count of its memory must be finite"),
         ("returns", "step must return a Step"),
     ],
 )

@@ -42,10 +42,18 @@ def run_bounds(
             shortfall=summary.shortfall,
             failed=any(summary.failures.values()),
         )
-    if convergence is not None:
+    if convergence is not None and _is_plain(scenario, records):
         statements.append(stationarity_statement(rates, len(records), convergence))
     statements.append(loss_statement())
     return tuple(statement for statement in statements if statement is not None)
+
+
+def _is_plain(scenario: Scenario, records: Sequence[RoundRecord]) -> bool:
+    """Whether a run is what Theorem 4 is about: plain SGD with K iterations, and models averaged by their points."""
+    training, aggregation = scenario.training, scenario.aggregation
+    plain = training.momentum == 0.0 and training.extra_iterations == 0 and training.schedule == "constant"
+    weighted = any(isinstance(gateway.weight, float) for record in records for gateway in record.gateways)
+    return plain and (aggregation.rule, aggregation.weights) == ("mean", "points") and not weighted
 
 
 def _divergence(records: Sequence[RoundRecord]) -> Bound | None:
