@@ -90,7 +90,7 @@ def test_claims_about_delays_are_paired_and_need_four_seeds_for_an_interval() ->
         for seed in (1, 2, 3, 4)
     ]
     text = "\n".join(delays.summary(made))
-    assert "time of ddsra:v=0.01 against delay_driven: +10.0 % [+10.0, +10.0]; the paper: +7 %" in text
+    assert "time of ddsra:v=0.01 against delay_driven: +10.0 % [+10.0, +10.0]; the paper: +7 % on CIFAR-10" in text
     assert "(4 seeds)" in text
 
 

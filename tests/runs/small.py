@@ -9,10 +9,11 @@ import numpy.typing as npt
 import fedfloor
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 
-#: a small run on the embedded data: 6 floors, 18 devices with few samples
+#: A small run on the embedded data: 6 floors, 18 devices with few samples. It is tested in every round, because the end
+#: of a run is always tested, and a run that is resumed with more rounds keeps those tests.
 SMALL = (
     "rounds=6",
-    "training.evaluate_every=1",  # runs that are extended later have tested their last rounds anyway
+    "training.evaluate_every=1",
     "training.checkpoint_every=2",
     "participation.estimate_every=3",
     "participation.estimate_samples=8",

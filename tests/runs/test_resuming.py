@@ -274,3 +274,11 @@ def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_comm
     assert first == "no checkpoint in other: starting from the beginning"
     assert re.fullmatch(r"random: 2 of 2 rounds done, accuracy \S+%, training loss \S+, clock \S+ s", second)
     assert fedfloor_command(*arguments, "--out", "run", "--quiet").stderr == ""
+
+
+def test_the_end_of_a_run_is_tested_in_every_round_and_more_rounds_keep_those_tests(tmp_path: Path) -> None:
+    seldom = ("training.evaluate_every=100",)
+    first = small_run(tmp_path / "run", *seldom, rounds=10)
+    assert [record.accuracy is not None for record in first.records] == [False] * 8 + [True] * 2
+    more = small_run(tmp_path / "run", *seldom, rounds=15, resume=True)
+    assert [record.round for record in more.records if record.accuracy is not None] == [8, 9, 12, 13, 14]
