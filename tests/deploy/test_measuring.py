@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.runs import measure as measuring
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.runs.folder import scenario_of
+from fedfloor.runs.measure import representative
 from fedfloor.runs.measured import MeasuredBy, with_kept_costs, with_measured_costs
 from fedfloor.runs.planned import PlannedRun, planned_run
 from fedfloor.scenario import resolved_toml
@@ -52,9 +53,9 @@ ASKED, AFTER = floor_tasks(PLANT.scenario, measure=True), floor_tasks(PLANT.scen
 NAMES = [device.name for device in PLANT.scenario.devices]
 
 
-def costs(frequency: float = 2e9) -> HardwareProfile:
+def costs(frequency: float = 2e9, batches: Sequence[int] = (10, 50)) -> HardwareProfile:
     """Made-up costs of the plant's network."""
-    return profile_of(PLANT.scenario.layers, frequency=frequency)
+    return profile_of(PLANT.scenario.layers, batches, frequency=frequency)
 
 
 @pytest.fixture
@@ -194,9 +195,13 @@ def told(name: str, of: HardwareProfile | None = None, role: Any = None) -> str:
 
 def test_costs_are_refused_unless_they_were_asked_for_and_are_of_the_plants_network() -> None:
     floor, device = ASKED[0], ASKED[0].devices[0]
-    assert device_profile(told(device.name, costs()), [device]).costs == costs()
-    assert floor_profile(told(device.name, costs()), floor).costs == costs()
-    assert floor_profile(told(floor.floor, costs(), "gateway"), floor).role == "gateway"
+    own = costs(batches=[device.batch])
+    assert device_profile(told(device.name, own), [device]).costs == own
+    assert floor_profile(told(device.name, own), floor).costs == own
+    of_floor = costs(batches=representative([entry.batch for entry in floor.devices]))
+    assert floor_profile(told(floor.floor, of_floor, "gateway"), floor).role == "gateway"
+    with pytest.raises(LinkError, match=rf"has measured batches of '10, 50', not of {device.batch}"):
+        device_profile(told(device.name, costs()), [device])
     with pytest.raises(LinkError, match="tells costs, but was not asked to measure them"):
         device_profile(told(device.name, costs()), AFTER[0].devices)
     with pytest.raises(LinkError, match="tells costs, but was not asked to measure them"):

@@ -89,10 +89,8 @@ def shown_by_mlflow(client: Any, run: str) -> Curves:
 def test_tensorboard_shows_what_is_logged(tmp_path: Path) -> None:
     small_run(tmp_path / "run", loggers=["tensorboard"])
     expected = logged(tmp_path / "run")
-    assert {key: len(curve) for key, curve in expected.items()} == {
-        **dict.fromkeys(("delay_s", "clock_s", "completed", "training_loss"), 6),
-        **dict.fromkeys(("accuracy", "loss"), 3),
-    }
+    keys = ("delay_s", "clock_s", "completed", "training_loss", "accuracy", "loss")
+    assert {key: len(curve) for key, curve in expected.items()} == dict.fromkeys(keys, 6)
     assert_same_curves(shown_by_tensorboard(tmp_path / "run"), expected, 1e-6)  # events hold 32 bits
 
 

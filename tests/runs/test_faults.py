@@ -70,7 +70,7 @@ def test_a_comparison_leaves_a_run_alone_that_another_process_writes(run: Path, 
     folder.parent.mkdir()
     run.rename(folder)
     before = contents(folder)
-    overrides = ["rounds=6", "training.batch_fraction=0.05", "training.evaluate_every=2", UNIFORM]
+    overrides = ["rounds=6", "training.batch_fraction=0.05", "training.evaluate_every=1", UNIFORM]
     overrides += ["training.checkpoint_every=2", "participation.estimate_every=3", "participation.estimate_samples=8"]
     with only_writer(folder, again=""):
         done = fedfloor.compare("quick", ["random"], seeds=1, overrides=overrides, out=tmp_path / "all", workers=1)
