@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.studies import PLACE, append, commit, lines_of
 from fedfloor.arrays import Floats
 from fedfloor.reports.cells import with_interval
-from fedfloor.reports.statistics import interval, smoothed
+from fedfloor.reports.statistics import first_reaching, interval, smoothed
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.summary import final_rounds
@@ -83,7 +83,7 @@ def finished(policy: str, seed: int, rounds: int) -> Line:
             confusion, _ = plant.evaluate()  # the test of this round
             classes.append(np.diag(confusion) / confusion.sum(1))
     curve = smoothed(np.array(tested), np.array(values), final_rounds(rounds))
-    reached = np.flatnonzero((curve >= LEVEL) & (np.array(tested) >= final_rounds(rounds)))
+    reached = first_reaching(np.array(tested), np.array(values), final_rounds(rounds), LEVEL)
     right, is_lonely = np.mean(classes, axis=0), np.isin(np.arange(scenario.model.classes), lonely)
     return Line(
         policy=policy,
@@ -94,7 +94,7 @@ def finished(policy: str, seed: int, rounds: int) -> Line:
         others=float(right[~is_lonely].mean()),
         served=float(np.mean(served)),
         mean_delay_s=float(np.mean(delays)),
-        time_to_level_s=clocks[reached[0]] if reached.size else math.nan,
+        time_to_level_s=math.nan if reached is None else clocks[reached],
         commit=commit(),
     )
 

@@ -6,7 +6,7 @@ same sign and the paired 95 % interval over seeds excludes 0. `rounds.summary.fi
 accuracy is the mean of, and why. `python -m benchmarks.delays` decides claims about delays from simulations alone.
 """
 
-__all__ = ["CLAIMS", "Claim", "Unknown", "claims"]
+__all__ = ["CLAIMS", "Claim", "Unknown", "claims", "verdict"]
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,15 @@ from fedfloor.reports.cells import IN_BRACKETS, SMOOTHED, Table, change
 from fedfloor.reports.measures.rates import rates
 from fedfloor.reports.policies import solver_of, spec_of, tradeoff_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.reports.statistics import FEWEST_SEEDS, Interval, final_accuracy, interval, matched, rounds_to_reach
+from fedfloor.reports.statistics import (
+    FEWEST_SEEDS,
+    Interval,
+    Judged,
+    final_accuracy,
+    interval,
+    matched,
+    rounds_to_reach,
+)
 from fedfloor.runs.folder import flat
 from fedfloor.scenario import Scenario, build, expand, read
 from fedfloor.theory.theorems import RATES_MET
@@ -66,14 +74,14 @@ class Claim:
     limits: bool | None = True  #: False: compared with energy and memory unlimited; None: either way
 
 
-def _percent_longer(ours: ReadRun, other: ReadRun) -> float | Unknown:
+def _percent_longer(ours: Judged, other: Judged) -> float | Unknown:
     """Percent by which ours takes longer; negative if it is faster."""
     if not (math.isfinite(ours.summary.clock) and 0.0 < other.summary.clock < math.inf):
         return Unknown("a round without end")
     return 100.0 * (ours.summary.clock / other.summary.clock - 1.0)
 
 
-def _more_accuracy(ours: ReadRun, other: ReadRun) -> float | Unknown:
+def _more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
     """Percentage points by which ours is better."""
     first, second = final_accuracy(ours), final_accuracy(other)
     if first is None or second is None:
@@ -81,7 +89,7 @@ def _more_accuracy(ours: ReadRun, other: ReadRun) -> float | Unknown:
     return 100.0 * (first - second)
 
 
-def _percent_more_accuracy(ours: ReadRun, other: ReadRun) -> float | Unknown:
+def _percent_more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
     """Percent by which ours is better."""
     first, second = final_accuracy(ours), final_accuracy(other)
     if first is None or second is None:
@@ -89,7 +97,7 @@ def _percent_more_accuracy(ours: ReadRun, other: ReadRun) -> float | Unknown:
     return 100.0 * (first / second - 1.0) if second > 0.0 else Unknown("accuracy 0")
 
 
-def _percent_more_rounds(ours: ReadRun, other: ReadRun, round_robin: ReadRun | None = None) -> float | Unknown:
+def _percent_more_rounds(ours: Judged, other: Judged, round_robin: Judged | None = None) -> float | Unknown:
     """Percent more rounds until convergence, negative if fewer; Unknown if a level is never reached."""
     last = final_accuracy(other if round_robin is None else round_robin)
     if last is None:
@@ -109,7 +117,7 @@ def _rank_of_rates(run: ReadRun) -> float | Unknown:
     return Unknown("not observed", run=False) if measured is None else _ranks(measured.derived, measured.observed)
 
 
-def _rank_of_variety(run: ReadRun) -> float | Unknown:
+def _rank_of_variety(run: Judged) -> float | Unknown:
     """Rank correlation over floors of classes per device and how often the floor is selected."""
     every = run.scenario.model.classes
     classes = [len(floor.classes or ()) or floor.classes_per_device or every for floor in run.scenario.floors]
@@ -124,12 +132,12 @@ def _ranks(first: Any, second: Any) -> float | Unknown:
     return float(spearmanr(first, second).statistic)
 
 
-def _margin(run: ReadRun) -> float | Unknown:
+def _margin(run: Judged) -> float | Unknown:
     """By how much the floor with the largest shortfall stays within what counts as having met its rate."""
     return RATES_MET - run.summary.shortfall
 
 
-def _more_completed(ours: ReadRun, *others: ReadRun) -> float | Unknown:
+def _more_completed(ours: Judged, *others: Judged) -> float | Unknown:
     """Percentage points of floor-rounds completed beyond the best of the others."""
     share = [run.summary.completed / (run.summary.rounds * len(run.summary.floors)) for run in (ours, *others)]
     return 100.0 * (share[0] - max(share[1:]))
@@ -274,16 +282,25 @@ def _is(series: Series, policy: str, solver: str) -> bool:
 def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]:
     """Our value, its seeds, its policies, and whether the claim holds."""
     groups = matched(*chosen)
-    values = [claim.measure(*runs) for runs in groups]
-    numbers = [value for value in values if not isinstance(value, Unknown)]
-    missing = [value for value in values if isinstance(value, Unknown)]
     series_names = " / ".join(part.label for part in chosen)
     if claim.limits is None and not chosen[0].runs[0].scenario.limits:
         series_names += " with limits=false"
     shared = [runs[0].scenario.seed for runs in groups]
     seeds = ", ".join(map(str, shared))
+    ours, holds = verdict(claim, groups)
+    used = [run for part in chosen for run in part.runs if run.scenario.seed in shared]
+    if ours and not all(run.ended for run in used):
+        return ours, seeds, series_names, "still running"
+    return ours, seeds, series_names, holds
+
+
+def verdict(claim: Claim, groups: Sequence[Sequence[Judged]]) -> tuple[str, str]:
+    """Our value of a claim, and whether it holds: from the runs of every seed, in the order of the claim's policies."""
+    values = [claim.measure(*runs) for runs in groups]
+    numbers = [value for value in values if not isinstance(value, Unknown)]
+    missing = [value for value in values if isinstance(value, Unknown)]
     if all(not value.run for value in missing) and not numbers:
-        return "", seeds, series_names, f"not run: {missing[0].reason}"
+        return "", f"not run: {missing[0].reason}"
     if missing:  # the seeds that have a value are the better ones, so their mean would claim too much
         reasons = "; ".join(dict.fromkeys(value.reason for value in missing))
         text = f"{reasons} ({len(missing)} of {len(values)} seeds)"
@@ -292,16 +309,13 @@ def _answer(claim: Claim, chosen: Sequence[Series]) -> tuple[str, str, str, str]
         shares = [] if claim.share is None else [claim.share(*runs) for runs in groups]
         parts = [value for value in shares if not isinstance(value, Unknown)]
         text += f"; {change(interval(parts), ' %')}" if parts and len(parts) == len(groups) else ""
-    used = [run for part in chosen for run in part.runs if run.scenario.seed in shared]
-    if not all(run.ended for run in used):
-        return text, seeds, series_names, "still running"
     if len(values) == 1:
-        return text, seeds, series_names, "one seed only"
+        return text, "one seed only"
     if missing:
-        return text, seeds, series_names, "no" if any(value.against for value in missing) else "undecided"
+        return text, "no" if any(value.against for value in missing) else "undecided"
     if len(values) < FEWEST_SEEDS:
-        return text, seeds, series_names, f"fewer than {FEWEST_SEEDS} seeds"
-    return text, seeds, series_names, _holds(claim, interval(numbers))
+        return text, f"fewer than {FEWEST_SEEDS} seeds"
+    return text, _holds(claim, interval(numbers))
 
 
 def _holds(claim: Claim, ours: Interval) -> str:

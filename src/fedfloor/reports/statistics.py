@@ -3,8 +3,10 @@
 __all__ = [
     "FEWEST_SEEDS",
     "Interval",
+    "Judged",
     "final_accuracy",
     "final_tests",
+    "first_reaching",
     "interval",
     "last_accuracy",
     "matched",
@@ -18,6 +20,7 @@ __all__ = [
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
@@ -25,11 +28,32 @@ from scipy.special import stdtrit  # scipy.stats takes a second to load
 from fedfloor.arrays import Floats, Ints
 from fedfloor.reports.policies import solver_of, tradeoff_of
 from fedfloor.reports.reading import ReadRun, Series
-from fedfloor.rounds.summary import final_rounds, summarise
+from fedfloor.rounds.summary import RunSummary, final_rounds, summarise
+from fedfloor.scenario import Scenario
 
 #: Seeds that an interval needs at least. With fewer, the factor of the t-distribution is so large (12.7 for two, 4.3
 #: for three) that an interval says little, and every seed's value is shown instead.
 FEWEST_SEEDS = 4
+
+
+class Judged(Protocol):
+    """What measures need to know of a run, whether it is read from its folder or from a line of a study."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What ran."""
+
+    @property
+    def policy(self) -> str:
+        """Who decided, with settings."""
+
+    @property
+    def summary(self) -> RunSummary:
+        """The run in a few numbers."""
+
+    @property
+    def accuracy(self) -> tuple[list[int], list[float]]:
+        """After how many rounds the model was tested, and the accuracy in each test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +121,9 @@ def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
     )
 
 
-def window_of(run: ReadRun) -> int:
+def window_of(run: Judged) -> int:
     """Number of rounds over which the accuracy of a run is smoothed: as many as make its final accuracy."""
-    return final_rounds(len(run.records))
+    return final_rounds(run.summary.rounds)
 
 
 def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:
@@ -110,33 +134,42 @@ def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:
     return np.asarray((total[end] - total[begin]) / (end - begin), dtype=float)
 
 
-def final_tests(run: ReadRun) -> Floats:
+def final_tests(run: Judged) -> Floats:
     """Tests that the final accuracy is the mean of: those of the last rounds up to the last test; empty without any."""
     rounds, values = run.accuracy
     return np.array([value for at, value in zip(rounds, values, strict=True) if at > rounds[-1] - window_of(run)])
 
 
-def final_accuracy(run: ReadRun) -> float | None:
+def final_accuracy(run: Judged) -> float | None:
     """Mean of the final tests; None without training."""
     values = final_tests(run)
     return float(values.mean()) if values.size else None
 
 
-def steadiness(run: ReadRun) -> float | None:
+def steadiness(run: Judged) -> float | None:
     """Standard deviation of the final tests: how far a single one is from their mean; None for fewer than two."""
     values = final_tests(run)
     return float(values.std(ddof=1)) if values.size > 1 else None
 
 
-def last_accuracy(run: ReadRun) -> float | None:
+def last_accuracy(run: Judged) -> float | None:
     """The last evaluation by itself; None without training."""
     values = run.accuracy[1]
     return values[-1] if values else None
 
 
-def rounds_to_reach(run: ReadRun, level: float) -> int | None:
+def rounds_to_reach(run: Judged, level: float) -> int | None:
     """First round with a whole window of rounds behind it whose smoothed accuracy reaches the level, or None."""
     rounds, values = np.array(run.accuracy[0], dtype=int), np.array(run.accuracy[1])
-    window = window_of(run)
-    reached = (smoothed(rounds, values, window) >= level) & (rounds >= min(window, rounds[-1] if rounds.size else 0))
-    return int(rounds[reached][0]) if reached.any() else None
+    reached = first_reaching(rounds, values, window_of(run), level)
+    return None if reached is None else int(rounds[reached])
+
+
+def first_reaching(rounds: Ints, values: Floats, window: int, level: float) -> int | None:
+    """Place among the tests, rounds and values (k,), of the first one whose smoothed value reaches the level, or None.
+
+    It has a whole window of rounds behind it, or all of a run that is shorter.
+    """
+    whole = rounds >= min(window, rounds[-1] if rounds.size else 0)
+    reached = np.flatnonzero((smoothed(rounds, values, window) >= level) & whole)
+    return int(reached[0]) if reached.size else None
