@@ -4,6 +4,7 @@ __all__ = ["LINES", "Line", "Run", "finished", "missing", "train"]
 
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -13,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import fedfloor
-from benchmarks.studies import PLACE, append, commit, lines_of
+from benchmarks.studies import PLACE, append, commit
 from fedfloor.arrays import Floats, Ints
+from fedfloor.errors import FailedRunError
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
 
@@ -116,19 +118,25 @@ def _test(record: RoundRecord) -> str:
     return f"{record.round + 1}:{record.clock:.1f}:{record.accuracy:.4f}"
 
 
-def train(runs: Sequence[Run], workers: int, path: Path = LINES) -> Iterator[tuple[int, int, Line]]:
-    """Train the runs that have no line in the file, several at the same time; yields how many are done, of how many.
+def train(runs: Sequence[Run], workers: int, path: Path = LINES) -> Iterator[Line]:
+    """Train runs, several at the same time.
 
-    Every line is written as soon as its run has finished, so a stop loses only what is under way.
+    Every line is written as soon as its run has finished, so a stop loses only what is under way. A run that fails,
+    as one whose loss is not finite, is reported and has no line.
     """
-    left, ran = missing(lines_of(path, Line), runs), commit()
+    ran = commit()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"  # read by the processes when they start
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            tasks = [pool.submit(finished, run, ran) for run in left]
-            for count, task in enumerate(as_completed(tasks), 1):
-                append(path, task.result())
-                yield count, len(left), task.result()
+            tasks = {pool.submit(finished, run, ran): run for run in runs}
+            for task in as_completed(tasks):
+                try:
+                    line = task.result()
+                except FailedRunError as error:
+                    print(f"{tasks[task].command}: {error}", file=sys.stderr)
+                    continue
+                append(path, line)
+                yield line
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,179 @@
+"""Which runs every part of the study needs."""
+
+__all__ = [
+    "BEST",
+    "CLAIMED",
+    "DOSES",
+    "EVERY",
+    "FAST_ROUNDS",
+    "ORACLE",
+    "PAPER",
+    "PARTS",
+    "PUBLISHED",
+    "RACE",
+    "REFERENCE",
+    "SCENARIOS",
+    "SEEDS",
+    "VARIANTS",
+    "Variant",
+    "dosed",
+    "racing",
+    "with_levers",
+]
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+
+from benchmarks.study.runs import Run
+
+SEEDS = range(1, 11)  #: that results are reported of; settings were chosen on seeds 101 to 103
+FEW = range(1, 4)  #: seeds of every variant; the best ones get all
+PAPER = ("paper-cifar10", "paper-svhn")
+SCENARIOS = (*PAPER, "specialists", "factory")
+_NARROW = "model.width=0.0625 participation.estimate_every=25"
+#: what is trained is narrower than the preset's network; delays, energies and memory are those of the preset
+_SCALE = MappingProxyType(
+    {
+        "paper-cifar10": f"{_NARROW} costs.width=1.0",
+        "paper-svhn": f"{_NARROW} costs.width=1.0",
+        "factory": f"{_NARROW} costs.width=0.25",
+        "specialists": "",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A policy and settings of learning."""
+
+    policy: str
+    settings: tuple[str, ...] = ()
+
+    def on(self, scenario: str, seed: int, rounds: int) -> Run:
+        """Its run."""
+        return Run(scenario, self.policy, " ".join([*_SCALE[scenario].split(), *self.settings]), seed, rounds)
+
+
+#: Algorithm 1 with the V that the paper's claims are about
+PUBLISHED = Variant("ddsra:v=0.01,solver=paper")
+_EXACT = "ddsra:v=0.1"
+#: what our best setting has beyond the published one; the solver is a lever too
+LEVERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "8 bits up, 16 down": ("precision.upload=8", "precision.download=16"),
+        "averaged model": ("aggregation.averaged_decay=0.9",),
+        "learning rate 0.05": ("training.learning_rate=0.05",),
+        "fresh batches": ("training.redraw_batch=true",),
+    }
+)
+SOLVER = "exact solver, V = 0.1"
+
+
+def with_levers(names: Sequence[str]) -> Variant:
+    """The published setting with some levers."""
+    policy = _EXACT if SOLVER in names else PUBLISHED.policy
+    return Variant(policy, tuple(entry for name in names if name != SOLVER for entry in LEVERS[name]))
+
+
+EVERY = (SOLVER, *LEVERS)
+BEST = with_levers(EVERY)
+
+
+FAST_ROUNDS = 120  #: of runs with most levers
+
+
+def levers() -> list[Run]:
+    """Published, our best, and our best without each lever, with all seeds; each lever alone with few."""
+    without = [with_levers([other for other in EVERY if other != name]) for name in EVERY]
+    runs = [PUBLISHED.on(scenario, seed, 300) for seed, scenario in product(SEEDS, PAPER)]
+    runs += [BEST.on(scenario, seed, FAST_ROUNDS) for seed, scenario in product(SEEDS, PAPER)]
+    runs += [part.on(scenario, seed, FAST_ROUNDS) for seed, scenario, part in product(SEEDS, PAPER, without)]
+    return runs + [with_levers([name]).on(PAPER[0], seed, 300) for seed, name in product(FEW, EVERY)]
+
+
+#: of Figs. 4 to 6; `random` is only compared by the floor-rounds that it completes, which simulations show
+CLAIMED = ("ddsra:v=0.01", "round_robin", "delay_driven", "ddsra:v=10000", "loss_driven")
+
+
+def claims() -> list[Run]:
+    """The paper's comparison, learning as published."""
+    return [Variant(policy).on(scenario, seed, 300) for seed, scenario, policy in product(SEEDS, PAPER, CLAIMED)]
+
+
+#: selecting policies; deadlines and credits are those of rounds as long as here
+SELECTING = (
+    "random",
+    "round_robin",
+    "participation",
+    "delay_driven",
+    "loss_driven",
+    "fedcs:deadline_s=15",
+    "oort",
+    "cs_ucb_q",
+    "power_of_choice:d=5",
+    "tifl:rounds=100",
+    "lyapunov",
+)
+ALLOCATIONS = ("fixed", "exact")
+
+
+def allocating(policy: str, allocation: str) -> str:
+    """A selecting policy with an allocation; the fixed one is its default."""
+    if allocation == "fixed":
+        return policy
+    return f"{policy}{',' if ':' in policy else ':'}allocation={allocation}"
+
+
+DDSRA = ("ddsra:v=0.01", "ddsra:v=0.1", "ddsra:v=1000")
+#: everything on the leaderboard: our policy with three V, and each rule with the fixed and with our allocation
+VARIANTS = (
+    *DDSRA,
+    *(allocating(policy, allocation) for allocation in reversed(ALLOCATIONS) for policy in SELECTING),
+    *(allocating("random", allocation) for allocation in ("one_cut", "dtfl")),
+)
+#: rounds of a run on the leaderboard
+RACE = MappingProxyType({"paper-cifar10": 80, "paper-svhn": 80, "specialists": 100, "factory": 80})
+
+
+def racing(policy: str) -> Variant:
+    """A policy on the leaderboard: all learn with our best setting."""
+    return Variant(policy, BEST.settings)
+
+
+#: the best four of every scenario, which get all seeds, beside ddsra
+FINALISTS = MappingProxyType(dict.fromkeys(SCENARIOS, ()))
+#: our policy, which the others are compared with
+REFERENCE = MappingProxyType(dict.fromkeys(SCENARIOS, "ddsra:v=0.1"))
+
+
+def leaderboard() -> list[Run]:
+    """Every variant with few seeds, and the best ones with all."""
+    pairs = [(scenario, seed, policy) for scenario, seed, policy in product(SCENARIOS, FEW, VARIANTS)]
+    for scenario in SCENARIOS:
+        pairs += product([scenario], SEEDS, (REFERENCE[scenario], *FINALISTS[scenario]))
+    return [racing(policy).on(scenario, seed, RACE[scenario]) for scenario, seed, policy in pairs]
+
+
+#: the share of floors that complete when their turn comes
+DOSES = (0.78, 0.5, 0.3, 0.15, 0.05)
+ORACLE = "benchmarks.study.policies:Always"
+
+
+def dosed(share: float) -> str:
+    """Round robin of which a share of the floors completes."""
+    return f"benchmarks.study.policies:Thinned:share={share:g}"
+
+
+def reasons() -> list[Run]:
+    """Why accuracy gains appear or not: an oracle, a longer horizon, and fewer completed rounds."""
+    oracles = [Variant(ORACLE).on(PAPER[0], seed, 300) for seed in SEEDS]
+    doses = [Variant(dosed(share)).on(PAPER[0], seed, 300) for seed, share in product(FEW, DOSES)]
+    long = [Variant(policy).on(PAPER[0], seed, 900) for seed, policy in product(FEW, ("ddsra:v=0.01", "round_robin"))]
+    return [*oracles, *doses, *long]
+
+
+PARTS: Mapping[str, Callable[[], list[Run]]] = MappingProxyType(
+    {"levers": levers, "claims": claims, "reasons": reasons, "leaderboard": leaderboard}
+)
