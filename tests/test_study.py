@@ -1,0 +1,157 @@
+"""The study of docs/reproduce.md: its runs, their lines, and what the lines say together."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.studies import append, lines_of
+from benchmarks.study import parts, tables
+from benchmarks.study.measures import accuracy_at, final_accuracy, judged, steadiness, time_to
+from benchmarks.study.parts import BEST, EVERY, FAST_ROUNDS, PAPER, PARTS, PUBLISHED, SEEDS, Variant, with_levers
+from benchmarks.study.runs import LINES, Line, Run, finished, missing
+from benchmarks.study.tables import TABLES, Lines
+
+import fedfloor
+from fedfloor.rounds.record import RoundRecord
+from fedfloor.scheduling.registry import make_policy, parse_policy
+
+
+def made(run: Run, *, delay: float = 10.0, end: float = 0.4, half_way: int = 30) -> Line:
+    """A run whose accuracy after t rounds is end (1 - 2^(-t/half_way)), tested every 5 rounds and in the last 20."""
+    tested = [at for at in range(1, run.rounds + 1) if at % 5 == 0 or at > run.rounds - 20]
+    tests = " ".join(f"{at}:{at * delay:.1f}:{end * (1 - 2 ** (-at / half_way)):.4f}" for at in tested)
+    shares = "0.5 0.5 0.5 0.5 0.5 0.5"
+    return Line(
+        run.scenario, run.policy, run.settings, run.seed, run.rounds, mean_delay_s=delay, clock_s=delay * run.rounds,
+        mean_energy_j=20.0, selected=3 * run.rounds, completed=3 * run.rounds, shortfall=0.01, served=shares,
+        picked=shares, targets=shares, tests=tests, wall_s=60.0, command=run.command, commit="abc1234",
+    )  # fmt: skip
+
+
+def by_run(lines: Sequence[Line]) -> Lines:
+    return {line.run: line for line in lines}
+
+
+RUN = PUBLISHED.on("paper-cifar10", 1, 300)
+
+
+def test_a_run_is_a_command_and_its_line_is_read_as_it_was_written(tmp_path: Path) -> None:
+    run = Run("quick", "random", "seed=3 rounds=2", 7, 60)
+    assert run.command == "fedfloor run quick --policy random --seed 7 --rounds 60 --set seed=3 --set rounds=2"
+    line = made(run)
+    append(tmp_path / "lines.csv", line)
+    assert lines_of(tmp_path / "lines.csv", Line) == [line]
+    assert line.run == run
+    assert missing([line], [run, RUN, RUN]) == [RUN]
+
+
+def test_a_finished_run_says_what_its_log_says() -> None:
+    run = Run("quick", "random", "participation.rates=uniform training.evaluate_every=2", 7, 3)
+    line = finished(run, "abc1234")
+    records: Sequence[RoundRecord] = fedfloor.run(
+        "quick", "random", 3, seed=7, overrides=run.settings.split(), workers=1
+    ).records
+    rounds, clocks, values = line.curve
+    assert rounds.tolist() == [2, 3]
+    assert clocks == pytest.approx([records[1].clock, records[2].clock], abs=0.05)
+    assert values == pytest.approx([records[1].accuracy, records[2].accuracy], abs=5e-5)
+    assert line.clock_s == records[-1].clock
+    assert len(line.served.split()) == 6
+
+
+def test_accuracies_are_means_of_20_rounds_and_times_are_taken_from_them() -> None:
+    line = replace(
+        made(RUN), rounds=40, tests=" ".join(f"{at}:{at * 10}:{0.3 if at <= 20 else 0.5}" for at in range(1, 41))
+    )
+    assert final_accuracy(line) == pytest.approx(0.5)
+    assert steadiness(line) == pytest.approx(0.0)
+    assert time_to(line, 0.399) == 300.0  # half of the last 20 rounds have 0.5
+    assert time_to(line, 0.2) == 200.0  # not before 20 rounds have ended
+    assert math.isnan(time_to(line, 0.6))
+    assert accuracy_at(line, 300.0) == pytest.approx(0.4)
+    assert math.isnan(accuracy_at(line, 401.0))
+
+
+def test_levers_are_compared_at_the_accuracy_that_the_published_setting_ends_with() -> None:
+    lines = [made(PUBLISHED.on("paper-cifar10", seed, 300), delay=50.0) for seed in SEEDS]
+    lines += [made(BEST.on("paper-cifar10", seed, FAST_ROUNDS), delay=10.0, end=0.5, half_way=20) for seed in SEEDS]
+    without = with_levers(EVERY[1:])
+    lines += [made(without.on("paper-cifar10", seed, FAST_ROUNDS), end=0.1) for seed in SEEDS]
+    text = tables.levers_tables(by_run(lines))
+    (best,) = [row for row in text if row.startswith("| all levers")]
+    level = final_accuracy(lines[0])
+    expected = time_to(lines[0], level) / time_to(lines[10], level)
+    assert f"{expected:.1f}x [{expected:.1f}, {expected:.1f}]" in best
+    (weak,) = [row for row in text if row.startswith(f"| without: {EVERY[0]}")]
+    assert "0 of 10 seeds reach it" in weak
+
+
+def test_the_best_setting_has_every_lever_and_the_published_one_none() -> None:
+    assert with_levers([]) == PUBLISHED
+    assert with_levers(EVERY) == BEST
+    assert all(with_levers([name]) != PUBLISHED for name in EVERY)
+
+
+def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
+    lines = [
+        made(Variant(policy).on("paper-cifar10", seed, 300), delay=delay, end=end)
+        for policy, delay, end in (
+            ("ddsra:v=0.01", 42.0, 0.40), ("round_robin", 46.0, 0.36), ("delay_driven", 40.0, 0.38),
+            ("ddsra:v=10000", 33.0, 0.39), ("loss_driven", 45.0, 0.20),
+        )
+        for seed in SEEDS
+    ]  # fmt: skip
+    text = tables.claims_table(by_run(lines))
+    (accurate,) = [row for row in text if "more accurate than round robin" in row]
+    assert "+4.0 points [+4.0, +4.0]; +11.1 % [+11.1, +11.1] | 10 | yes" in accurate
+    (longer,) = [row for row in text if "more time than delay driven" in row]
+    assert "+5.0 % [+5.0, +5.0] | 10 | yes" in longer
+    assert any("completes more floor-rounds" in row for row in text)  # random is simulated
+    assert judged(lines[0]).summary.floors[3].name == "floor-4"
+
+
+def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds() -> None:
+    quick, slow = "ddsra:v=0.1", "random:allocation=exact"
+    lines = [
+        made(parts.racing(policy).on("paper-cifar10", seed, 80), delay=delay)
+        for policy, delay in ((slow, 20.0), (quick, 10.0))
+        for seed in SEEDS
+    ]
+    text = tables.leaderboard_tables(by_run(lines))
+    ranked = [row for row in text if row.startswith(("| `ddsra", "| `random"))]
+    assert ranked[0].startswith(f"| `{quick}`")
+    assert ranked[1].startswith(f"| `{slow}`")
+    assert ranked[2].startswith(f"| `{slow}` | 10 | +100.0 % [+100.0, +100.0]")  # of the pairs
+
+
+def test_reasons_show_accuracies_after_equal_rounds() -> None:
+    lines = [made(Variant("ddsra:v=0.01").on(PAPER[0], seed, rounds)) for seed in (1, 2, 3) for rounds in (300, 900)]
+    text = tables.reasons_tables(by_run(lines))
+    assert sum(row.startswith(("| ddsra:v=0.01 | 3 |",)) for row in text) == 2
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_run_of_the_study_can_be_planned(part: str) -> None:
+    assert part in TABLES
+    for scenario, policy, settings in {(run.scenario, run.policy, run.settings) for run in PARTS[part]()}:
+        fedfloor.load(scenario, settings.split())
+        make_policy(parse_policy(policy))
+
+
+def test_lines_of_the_study_are_runs_of_the_study() -> None:
+    every = {run for part in PARTS.values() for run in part()}
+    assert {line.run for line in lines_of(LINES, Line)} <= every
+
+
+def test_the_oracle_serves_its_floors_and_thinned_rounds_leave_a_share_out() -> None:
+    run = fedfloor.simulate("paper-cifar10", "benchmarks.study.policies:Always", rounds=2)
+    assert all(
+        [entry.selected for entry in record.gateways] == [True, False, False, True, True, False]
+        for record in run.records
+    )
+    thinned = fedfloor.simulate("paper-cifar10", "benchmarks.study.policies:Thinned:share=0.3", rounds=60)
+    share = np.mean([sum(entry.selected for entry in record.gateways) / 3 for record in thinned.records])
+    assert share == pytest.approx(0.3, abs=0.12)
