@@ -12,7 +12,7 @@ export OMP_WAIT_POLICY ?= passive
 .DEFAULT_GOAL := help
 MINUTES ?= 20
 SEED ?= 1
-.PHONY: help demo test test-all ready soak soak-plant bench bench-peers lint types format proto wheel clean
+.PHONY: help demo test test-all ready soak soak-plant bench bench-peers leaderboard lint types format proto wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant:
 
 bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment of its own: downloads, minutes
 	@$(BIN)/python -m benchmarks.peers
+
+leaderboard: $(VENV)/.dev ## the study of docs/reproduce.md: trains what has no line yet (needs FEDFLOOR_DATA; hours)
+	@$(BIN)/python -m benchmarks.study
 
 proto: $(VENV)/.dev ## generate src/fedfloor/deploy/wire_pb2.py from wire.proto
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src src/fedfloor/deploy/wire.proto
