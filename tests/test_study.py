@@ -10,7 +10,19 @@ import pytest
 from benchmarks.studies import append, lines_of
 from benchmarks.study import parts, tables
 from benchmarks.study.measures import accuracy_at, final_accuracy, judged, steadiness, time_to
-from benchmarks.study.parts import BEST, EVERY, FAST_ROUNDS, PAPER, PARTS, PUBLISHED, SEEDS, Variant, with_levers
+from benchmarks.study.parts import (
+    BEST,
+    CLAIM_ROUNDS,
+    EVERY,
+    FAST_ROUNDS,
+    PAPER,
+    PARTS,
+    PUBLISHED,
+    RACE,
+    SEEDS,
+    Variant,
+    with_levers,
+)
 from benchmarks.study.runs import LINES, Line, Run, finished, missing
 from benchmarks.study.tables import TABLES, Lines
 
@@ -97,7 +109,7 @@ def test_the_best_setting_has_every_lever_and_the_published_one_none() -> None:
 
 def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
     lines = [
-        made(Variant(policy).on("paper-cifar10", seed, 300), delay=delay, end=end)
+        made(Variant(policy).on("paper-cifar10", seed, CLAIM_ROUNDS), delay=delay, end=end)
         for policy, delay, end in (
             ("ddsra:v=0.01", 42.0, 0.40), ("round_robin", 46.0, 0.36), ("delay_driven", 40.0, 0.38),
             ("ddsra:v=10000", 33.0, 0.39), ("loss_driven", 45.0, 0.20),
@@ -114,9 +126,9 @@ def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
 
 
 def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds() -> None:
-    quick, slow = "ddsra:v=0.1", "random:allocation=exact"
+    quick, slow = "ddsra:v=1", "random:allocation=exact"
     lines = [
-        made(parts.racing(policy).on("paper-cifar10", seed, 80), delay=delay)
+        made(parts.racing(policy).on("paper-cifar10", seed, RACE["paper-cifar10"]), delay=delay)
         for policy, delay in ((slow, 20.0), (quick, 10.0))
         for seed in SEEDS
     ]
@@ -128,7 +140,9 @@ def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
 
 
 def test_reasons_show_accuracies_after_equal_rounds() -> None:
-    lines = [made(Variant("ddsra:v=0.01").on(PAPER[0], seed, rounds)) for seed in (1, 2, 3) for rounds in (300, 900)]
+    lines = [
+        made(Variant("ddsra:v=0.01").on(PAPER[0], seed, rounds)) for seed in (1, 2, 3) for rounds in (CLAIM_ROUNDS, 900)
+    ]
     text = tables.reasons_tables(by_run(lines))
     assert sum(row.startswith(("| ddsra:v=0.01 | 3 |",)) for row in text) == 2
 

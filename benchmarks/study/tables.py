@@ -20,6 +20,7 @@ from benchmarks.study.measures import (
 )
 from benchmarks.study.parts import (
     BEST,
+    CLAIM_ROUNDS,
     CLAIMED,
     DOSES,
     EVERY,
@@ -115,7 +116,7 @@ def _sooner(own: dict[int, Line], levels: dict[int, float], slow: dict[int, floa
 @functools.cache
 def _simulated(scenario: str, policy: str, seed: int) -> JudgedLine:
     """A run without training, of a policy whose accuracy no claim compares."""
-    done = fedfloor.simulate(scenario, policy, 300, seed=seed)
+    done = fedfloor.simulate(scenario, policy, CLAIM_ROUNDS, seed=seed)
     return JudgedLine(fedfloor.load(scenario, seed=seed), policy, summarise(done.records), ([], []))
 
 
@@ -123,7 +124,7 @@ def claims_table(lines: Lines) -> list[str]:
     """The paper's claims about Figs. 4 to 6, as points and as shares, over the seeds that all policies have."""
     texts = []
     for scenario in PAPER:
-        runs = {policy: seeds_of(lines, Variant(policy), scenario, 300) for policy in CLAIMED}
+        runs = {policy: seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS) for policy in CLAIMED}
         rows = []
         for claim in CLAIMS:
             if claim.scenario != scenario or claim.limits is not True:
@@ -261,10 +262,10 @@ def reasons_tables(lines: Lines) -> list[str]:
     named |= {f"round robin, {share:.0%} complete": dosed(share) for share in DOSES}
     rows = []
     for text, policy in named.items():
-        own = seeds_of(lines, Variant(policy), scenario, 300)
+        own = seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS)
         if own:
-            rows.append((text, str(len(own)), *_learnt(list(own.values()), (75, 150, 300))))
-    heads = ("after rounds", "seeds", "75", "150", "300")
+            rows.append((text, str(len(own)), *_learnt(list(own.values()), (50, 100, CLAIM_ROUNDS))))
+    heads = ("after rounds", "seeds", "50", "100", str(CLAIM_ROUNDS))
     texts = [f"{scenario}: smoothed accuracy", *markdown(heads, rows), ""]
     rows = []
     for policy in ("ddsra:v=0.01", "round_robin"):
