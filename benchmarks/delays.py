@@ -1,27 +1,34 @@
 """What policies take per round, by simulation alone: `python -m benchmarks.delays --seeds 20`.
 
-Delays, failures and energies need no training, so many seeds are cheap and decide what a few trained runs cannot. Every
-finished run adds one line to `docs/studies/delays.csv`; runs that have a line are skipped, so a study can be stopped
-and continued. Afterwards, and with `--summary` at once, it prints every policy and paired differences.
+Delays, failures and energies need no training, so many seeds are cheap and decide what a few trained runs cannot. The
+part `claims` repeats the paper's comparison; the part `leaderboard` has every policy of the leaderboard that needs no
+training, on its plants and with the bits of its best setting. Every finished run adds one line to
+`docs/studies/delays.csv`; runs that have a line are skipped, so a study can be stopped and continued. Afterwards, and
+with `--summary` at once, it prints every policy and paired differences.
 """
 
-__all__ = ["POLICIES", "SCENARIOS", "Line", "finished", "missing", "summary"]
+__all__ = ["PARTS", "Line", "claims", "finished", "leaderboard", "summary"]
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
+
+from rich.progress import track
 
 import fedfloor
-from benchmarks.studies import PLACE, append, commit, lines_of
+from benchmarks.studies import PLACE, append, commit, lines_of, missing
+from benchmarks.study.parts import LEVERS, PAPER, SCENARIOS, VARIANTS
+from benchmarks.study.runs import Run
 from fedfloor.reports.cells import change, percentage, plain, with_interval
 from fedfloor.reports.statistics import interval
 from fedfloor.rounds.summary import summarise
+from fedfloor.scheduling.registry import make_policy, parse_policy
+from fedfloor.scheduling.traits import needs_training
 
 LINES = PLACE / "docs" / "studies" / "delays.csv"
-#: paper-svhn has the same plant and the same rates in simulations, so its delays are the same
-SCENARIOS = ("paper-cifar10",)
 #: those that need no training; `loss_driven` does
 POLICIES = ("ddsra:v=0.01", "ddsra:v=1000", "ddsra:v=10000", "delay_driven", "random", "round_robin")
 #: the paper's claims about delays: first policy against second, and what it says
@@ -37,6 +44,7 @@ class Line:
 
     scenario: str
     policy: str
+    settings: str  #: entries of --set, separated by spaces
     seed: int
     rounds: int
     mean_delay_s: float
@@ -48,34 +56,46 @@ class Line:
     commit: str
 
     @property
-    def setting(self) -> tuple[str, str, int, int]:
-        """What tells runs apart."""
-        return self.scenario, self.policy, self.seed, self.rounds
+    def run(self) -> Run:
+        """What ran."""
+        return Run(self.scenario, self.policy, self.settings, self.seed, self.rounds)
 
 
-def missing(
-    lines: Sequence[Line], scenarios: Sequence[str], policies: Sequence[str], seeds: Sequence[int], rounds: int
-) -> list[tuple[str, str, int]]:
-    """Scenario, policy and seed of every run that has no line yet, seed by seed, so that pairs are complete early."""
-    done = {line.setting for line in lines}
-    every = product(scenarios, seeds, policies)
-    return [(name, policy, seed) for name, seed, policy in every if (name, policy, seed, rounds) not in done]
+def claims(seeds: Sequence[int]) -> list[Run]:
+    """The paper's comparison."""
+    return [Run(scenario, policy, "", seed, 300) for seed, scenario, policy in product(seeds, PAPER, POLICIES)]
 
 
-def finished(scenario: str, policy: str, seed: int, rounds: int) -> Line:
+def leaderboard(seeds: Sequence[int]) -> list[Run]:
+    """Every policy of the leaderboard that needs no training."""
+    bits = " ".join(LEVERS["8 bits up, 16 bits down"])
+    policies = [policy for policy in VARIANTS if not needs_training(make_policy(parse_policy(policy))[1])]
+    return [Run(scenario, policy, bits, seed, 60) for seed, scenario, policy in product(seeds, SCENARIOS, policies)]
+
+
+PARTS: MappingProxyType[str, Callable[[Sequence[int]], list[Run]]] = MappingProxyType(
+    {"claims": claims, "leaderboard": leaderboard}
+)
+
+
+def finished(run: Run) -> Line:
     """Simulate one run."""
-    ended = summarise(fedfloor.simulate(scenario, policy, rounds, seed=seed).records)
+    records = fedfloor.simulate(
+        run.scenario, run.policy, run.rounds, seed=run.seed, overrides=run.settings.split()
+    ).records
+    ended = summarise(records)
     return Line(
-        scenario=scenario,
-        policy=policy,
-        seed=seed,
-        rounds=rounds,
+        scenario=run.scenario,
+        policy=run.policy,
+        settings=run.settings,
+        seed=run.seed,
+        rounds=run.rounds,
         mean_delay_s=ended.mean_delay,
         clock_s=ended.clock,
         completed=ended.completed / ended.selected if ended.selected else 0.0,
         shortfall=ended.shortfall,
         mean_energy_j=ended.mean_energy,
-        command=f"fedfloor simulate {scenario} --policy {policy} --seed {seed} --rounds {rounds}",
+        command=run.command.replace("fedfloor run", "fedfloor simulate", 1),
         commit=commit(),
     )
 
@@ -83,10 +103,11 @@ def finished(scenario: str, policy: str, seed: int, rounds: int) -> Line:
 def summary(lines: Sequence[Line]) -> list[str]:
     """Every policy by itself, and the paper's claims about delays: mean and 95 % t-interval, paired by seed."""
     texts = []
-    for scenario, rounds in sorted({(line.scenario, line.rounds) for line in lines}):
-        own = [line for line in lines if (line.scenario, line.rounds) == (scenario, rounds)]
+    for scenario, settings, rounds in dict.fromkeys((line.scenario, line.settings, line.rounds) for line in lines):
+        own = [line for line in lines if (line.scenario, line.settings, line.rounds) == (scenario, settings, rounds)]
         delays = {(line.policy, line.seed): line.mean_delay_s for line in own}
-        texts.append(f"{scenario}, {rounds} rounds: mean ± half the 95 % t-interval")
+        sets = f" with {settings}" if settings else ""
+        texts.append(f"{scenario}{sets}, {rounds} rounds: mean ± half the 95 % t-interval")
         for policy in dict.fromkeys(line.policy for line in own):
             part = [line for line in own if line.policy == policy]
             completed = percentage(sum(line.completed for line in part) / len(part))
@@ -95,7 +116,7 @@ def summary(lines: Sequence[Line]) -> list[str]:
             )
             energy = plain(sum(line.mean_energy_j for line in part) / len(part))
             row = f"mean delay {delay} s, completed {completed}, worst shortfall {shortfall}, energy {energy} J"
-            texts.append(f"  {policy:16}  {row}  ({len(part)} seeds)")
+            texts.append(f"  {policy:32}  {row}  ({len(part)} seeds)")
         for first, second, said in CLAIMS:
             seeds = sorted(
                 {line.seed for line in own if (first, line.seed) in delays and (second, line.seed) in delays}
@@ -110,21 +131,17 @@ def summary(lines: Sequence[Line]) -> list[str]:
 def main() -> None:
     """Simulate what is missing, then print what all lines say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scenario", action="append", help=f"preset or file; {SCENARIOS[0]} if not given")
-    parser.add_argument(
-        "--policy", action="append", help="policy that needs no training; all of the study if not given"
-    )
+    parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all", help="part of the study")
     parser.add_argument("--seeds", type=int, default=20, help="simulate seeds 1 to this number")
-    parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--csv", type=Path, default=LINES, help="file of finished runs")
     parser.add_argument("--summary", action="store_true", help="simulate nothing")
     arguments = parser.parse_args()
+    seeds, parts = range(1, arguments.seeds + 1), PARTS if arguments.part == "all" else [arguments.part]
+    runs = [run for part in parts for run in PARTS[part](seeds)]
     if not arguments.summary:
-        scenarios, policies = arguments.scenario or SCENARIOS, arguments.policy or POLICIES
-        seeds = range(1, arguments.seeds + 1)
-        for run in missing(lines_of(arguments.csv, Line), scenarios, policies, seeds, arguments.rounds):
-            append(arguments.csv, finished(*run, arguments.rounds))
-    print("\n".join(summary(lines_of(arguments.csv, Line))))
+        for run in track(missing(lines_of(arguments.csv, Line), runs), "runs"):
+            append(arguments.csv, finished(run))
+    print("\n".join(summary([line for line in lines_of(arguments.csv, Line) if line.run in set(runs)])))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """Studies that take hours: one CSV line per finished run, so that a study can be stopped and continued."""
 
-__all__ = ["PLACE", "append", "commit", "lines_of"]
+__all__ = ["PLACE", "append", "commit", "lines_of", "missing"]
 
 import csv
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 PLACE = Path(__file__).parents[1]
 Kind = TypeVar("Kind")
+What = TypeVar("What", bound=Hashable)
+What_co = TypeVar("What_co", bound=Hashable, covariant=True)
 
 
 def lines_of(path: Path, kind: Callable[..., Kind]) -> list[Kind]:
@@ -20,6 +22,20 @@ def lines_of(path: Path, kind: Callable[..., Kind]) -> list[Kind]:
     columns: Any = fields(kind)  # type: ignore[arg-type]
     with path.open(encoding="utf-8", newline="") as file:
         return [kind(**{entry.name: entry.type(row[entry.name]) for entry in columns}) for row in csv.DictReader(file)]
+
+
+class Finished(Protocol[What_co]):
+    """A line that knows what ran."""
+
+    @property
+    def run(self) -> What_co:
+        """What ran."""
+
+
+def missing(lines: Iterable[Finished[What]], runs: Sequence[What]) -> list[What]:
+    """The runs that have no line yet, each once, in their order."""
+    done = {line.run for line in lines}
+    return [run for run in dict.fromkeys(runs) if run not in done]
 
 
 def append(path: Path, line: Any) -> None:

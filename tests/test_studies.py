@@ -8,6 +8,8 @@ import pytest
 from benchmarks import delays, precision, specialists
 from benchmarks.precision import Line, differences, missing
 from benchmarks.studies import append, lines_of
+from benchmarks.studies import missing as unfinished
+from benchmarks.study.runs import Run
 
 import fedfloor
 
@@ -72,18 +74,27 @@ def test_a_finished_run_gives_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_delays_are_simulated_once_and_compared_by_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(delays, "commit", lambda: "abc1234")
-    line = delays.finished("quick", "random", 3, 2)
-    assert line.setting == ("quick", "random", 3, 2)
+    run = Run("quick", "random", "", 3, 2)
+    line = delays.finished(run)
+    assert line.run == run
     assert line.clock_s == pytest.approx(2 * line.mean_delay_s)
     assert line.command == "fedfloor simulate quick --policy random --seed 3 --rounds 2"
     append(tmp_path / "delays.csv", line)
     assert lines_of(tmp_path / "delays.csv", delays.Line) == [line]
-    assert delays.missing([line], ["quick"], ["random", "round_robin"], [3], 2) == [("quick", "round_robin", 3)]
+    other = Run("quick", "round_robin", "precision.upload=8", 3, 2)
+    assert unfinished([line], [run, other, other]) == [other]
+    assert "--set precision.upload=8" in delays.finished(other).command
+
+
+def test_simulations_of_the_leaderboard_leave_out_what_needs_training() -> None:
+    policies = {run.policy for run in delays.leaderboard([1])}
+    assert {"ddsra:v=1", "random:allocation=exact", "fedcs:deadline_s=15", "lyapunov"} <= policies
+    assert not any(policy.startswith(("oort", "loss_driven", "power_of_choice", "tifl")) for policy in policies)
 
 
 def test_claims_about_delays_are_paired_and_need_four_seeds_for_an_interval() -> None:
-    common = {"scenario": "paper-cifar10", "rounds": 9, "clock_s": 9.0, "completed": 1.0, "shortfall": 0.0,
-              "mean_energy_j": 1.0, "command": "", "commit": ""}  # fmt: skip
+    common = {"scenario": "paper-cifar10", "settings": "", "rounds": 9, "clock_s": 9.0, "completed": 1.0,
+              "shortfall": 0.0, "mean_energy_j": 1.0, "command": "", "commit": ""}  # fmt: skip
     made = [
         delays.Line(policy=policy, seed=seed, mean_delay_s=delay * seed, **common)  # type: ignore[arg-type]
         for policy, delay in (("ddsra:v=0.01", 11.0), ("delay_driven", 10.0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies import append, lines_of
+from benchmarks.studies import append, lines_of, missing
 from benchmarks.study import parts, tables
 from benchmarks.study.measures import accuracy_at, final_accuracy, judged, steadiness, time_to
 from benchmarks.study.parts import (
@@ -23,7 +23,7 @@ from benchmarks.study.parts import (
     Variant,
     with_levers,
 )
-from benchmarks.study.runs import LINES, Line, Run, finished, missing
+from benchmarks.study.runs import LINES, Line, Run, finished
 from benchmarks.study.tables import TABLES, Lines
 
 import fedfloor
@@ -141,10 +141,10 @@ def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
 
 def test_reasons_show_accuracies_after_equal_rounds() -> None:
     lines = [
-        made(Variant("ddsra:v=0.01").on(PAPER[0], seed, rounds)) for seed in (1, 2, 3) for rounds in (CLAIM_ROUNDS, 900)
+        made(Variant("ddsra:v=0.01").on(PAPER[0], seed, rounds)) for seed in (1, 2) for rounds in (CLAIM_ROUNDS, 900)
     ]
     text = tables.reasons_tables(by_run(lines))
-    assert sum(row.startswith(("| ddsra:v=0.01 | 3 |",)) for row in text) == 2
+    assert sum(row.startswith("| ddsra:v=0.01 | 2 |") for row in text) == 2
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from benchmarks.studies import lines_of
+from benchmarks.studies import lines_of, missing
 from benchmarks.study.measures import final_accuracy
 from benchmarks.study.parts import PARTS
-from benchmarks.study.runs import LINES, Line, missing, train
+from benchmarks.study.runs import LINES, Line, train
 from benchmarks.study.tables import TABLES
 from fedfloor.workers.processes import cores
 

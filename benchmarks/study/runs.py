@@ -1,6 +1,6 @@
 """Training runs of the study: what each of them is, its line in the CSV file, and many of them side by side."""
 
-__all__ = ["LINES", "Line", "Run", "finished", "missing", "train"]
+__all__ = ["LINES", "Line", "Run", "finished", "train"]
 
 import multiprocessing
 import os
@@ -74,12 +74,6 @@ class Line:
         parts = [entry.split(":") for entry in self.tests.split()]
         rounds, clocks, values = ([row[column] for row in parts] for column in range(3))
         return np.array(rounds, dtype=int), np.array(clocks, dtype=float), np.array(values, dtype=float)
-
-
-def missing(lines: Sequence[Line], runs: Sequence[Run]) -> list[Run]:
-    """The runs that have no line yet, each once, in their order."""
-    done = {line.run for line in lines}
-    return [run for run in dict.fromkeys(runs) if run not in done]
 
 
 def finished(run: Run, ran: str) -> Line:

@@ -183,7 +183,6 @@ def leaderboard_tables(lines: Lines) -> list[str]:
         if not runs:
             continue
         levels, ends = _levels(runs), _ends(runs)
-        reference = REFERENCE[scenario]
         rows = []
         for policy, own in runs.items():
             times = [time_to(line, levels[seed]) for seed, line in own.items()]
@@ -196,16 +195,16 @@ def leaderboard_tables(lines: Lines) -> list[str]:
             f"{scenario}: level {level}, equal time {with_interval(interval(list(ends.values())), ' s', digits=3)}"
         ]
         texts += [*markdown(heads, [row for _, row in rows]), ""]
-        if reference in runs:
-            pairs = [(policy, own) for policy, own in runs.items() if policy != reference]
+        if REFERENCE in runs:
+            pairs = [(policy, own) for policy, own in runs.items() if policy != REFERENCE]
             heads = (
-                f"against `{reference}`",
+                f"against `{REFERENCE}`",
                 "seeds",
                 "time to the level",
                 "accuracy at equal time [points]",
                 "energy",
             )
-            body = [_pair(policy, own, runs[reference], levels, ends) for policy, own in pairs]
+            body = [_pair(policy, own, runs[REFERENCE], levels, ends) for policy, own in pairs]
             texts += [*markdown(heads, body), ""]
     return texts
 
