@@ -12,6 +12,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from benchmarks.studies import lines_of, missing
 from benchmarks.study.measures import final_accuracy
 from benchmarks.study.parts import PARTS
+from benchmarks.study.pictures import draw_sooner
 from benchmarks.study.runs import LINES, Line, train
 from benchmarks.study.tables import TABLES
 from fedfloor.workers.processes import cores
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=cores(), help="runs at the same time; one per core if not given")
     parser.add_argument("--csv", type=Path, default=LINES, help="file of finished runs")
     parser.add_argument("--summary", action="store_true", help="train nothing; print the tables of finished runs")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw accuracy against time there")
     arguments = parser.parse_args()
     parts = arguments.part or list(PARTS)
     runs = [run for part in parts for run in PARTS[part]()]
@@ -37,6 +39,8 @@ def main() -> None:
                 progress.print(f"{text}: accuracy {final_accuracy(line):.1%}, {line.wall_s:.0f} s")
     lines = lines_of(arguments.csv, Line)
     by_run = {line.run: line for line in lines}
+    if arguments.pictures is not None:
+        print("\n".join(map(str, draw_sooner(by_run, arguments.pictures))))
     for part in parts:
         print("\n".join([f"## {part}", "", *TABLES[part](by_run)]))
     done = [line for line in lines if line.run in set(runs)]

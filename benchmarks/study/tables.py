@@ -197,7 +197,7 @@ def leaderboard_tables(lines: Lines) -> list[str]:
         texts += [*markdown(heads, [row for _, row in rows]), ""]
         if REFERENCE in runs:
             pairs = [(policy, own) for policy, own in runs.items() if policy != REFERENCE]
-            heads = (
+            columns = (
                 f"against `{REFERENCE}`",
                 "seeds",
                 "time to the level",
@@ -205,7 +205,7 @@ def leaderboard_tables(lines: Lines) -> list[str]:
                 "energy",
             )
             body = [_pair(policy, own, runs[REFERENCE], levels, ends) for policy, own in pairs]
-            texts += [*markdown(heads, body), ""]
+            texts += [*markdown(columns, body), ""]
     return texts
 
 
