@@ -126,7 +126,7 @@ def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
 
 
 def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds() -> None:
-    quick, slow = "ddsra:v=1", "random:allocation=exact"
+    quick, slow = "ddsra:v=0.1", "random:allocation=exact"
     lines = [
         made(parts.racing(policy).on("paper-cifar10", seed, RACE["paper-cifar10"]), delay=delay)
         for policy, delay in ((slow, 20.0), (quick, 10.0))

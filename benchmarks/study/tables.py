@@ -195,16 +195,17 @@ def leaderboard_tables(lines: Lines) -> list[str]:
             f"{scenario}: level {level}, equal time {with_interval(interval(list(ends.values())), ' s', digits=3)}"
         ]
         texts += [*markdown(heads, [row for _, row in rows]), ""]
-        if REFERENCE in runs:
-            pairs = [(policy, own) for policy, own in runs.items() if policy != REFERENCE]
+        reference = REFERENCE[scenario]
+        if reference in runs:
+            pairs = [(policy, own) for policy, own in runs.items() if policy != reference]
             columns = (
-                f"against `{REFERENCE}`",
+                f"against `{reference}`",
                 "seeds",
                 "time to the level",
                 "accuracy at equal time [points]",
                 "energy",
             )
-            body = [_pair(policy, own, runs[REFERENCE], levels, ends) for policy, own in pairs]
+            body = [_pair(policy, own, runs[reference], levels, ends) for policy, own in pairs]
             texts += [*markdown(columns, body), ""]
     return texts
 
