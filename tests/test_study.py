@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies import append, lines_of, missing
+from benchmarks.studies import PLACE, append, lines_of, missing
 from benchmarks.study import parts, tables
 from benchmarks.study.measures import accuracy_at, final_accuracy, judged, steadiness, time_to
 from benchmarks.study.parts import (
     BEST,
     CLAIM_ROUNDS,
     EVERY,
-    FAST_ROUNDS,
+    FAST,
     PAPER,
     PARTS,
     PUBLISHED,
@@ -89,10 +89,12 @@ def test_accuracies_are_means_of_20_rounds_and_times_are_taken_from_them() -> No
 
 def test_levers_are_compared_at_the_accuracy_that_the_published_setting_ends_with() -> None:
     lines = [made(PUBLISHED.on("paper-cifar10", seed, 300), delay=50.0) for seed in SEEDS]
-    lines += [made(BEST.on("paper-cifar10", seed, FAST_ROUNDS), delay=10.0, end=0.5, half_way=20) for seed in SEEDS]
+    lines += [
+        made(BEST.on("paper-cifar10", seed, FAST["paper-cifar10"]), delay=10.0, end=0.5, half_way=20) for seed in SEEDS
+    ]
     without = with_levers(EVERY[1:])
-    lines += [made(without.on("paper-cifar10", seed, FAST_ROUNDS), end=0.1) for seed in SEEDS]
-    text = tables.levers_tables(by_run(lines))
+    lines += [made(without.on("paper-cifar10", seed, FAST["paper-cifar10"]), end=0.1) for seed in SEEDS]
+    text = tables.levers_tables(by_run(lines))["levers paper-cifar10"]
     (best,) = [row for row in text if row.startswith("| all levers")]
     level = final_accuracy(lines[0])
     expected = time_to(lines[0], level) / time_to(lines[10], level)
@@ -116,7 +118,7 @@ def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
         )
         for seed in SEEDS
     ]  # fmt: skip
-    text = tables.claims_table(by_run(lines))
+    text = tables.claims_tables(by_run(lines))["claims paper-cifar10"]
     (accurate,) = [row for row in text if "more accurate than round robin" in row]
     assert "+4.0 points [+4.0, +4.0]; +11.1 % [+11.1, +11.1] | 10 | yes" in accurate
     (longer,) = [row for row in text if "more time than delay driven" in row]
@@ -132,19 +134,31 @@ def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
         for policy, delay in ((slow, 20.0), (quick, 10.0))
         for seed in SEEDS
     ]
-    text = tables.leaderboard_tables(by_run(lines))
-    ranked = [row for row in text if row.startswith(("| `ddsra", "| `random"))]
-    assert ranked[0].startswith(f"| `{quick}`")
-    assert ranked[1].startswith(f"| `{slow}`")
-    assert ranked[2].startswith(f"| `{slow}` | 10 | +100.0 % [+100.0, +100.0]")  # of the pairs
+    made_tables = tables.leaderboard_tables(by_run(lines))
+    assert made_tables["race paper-cifar10"][-2].startswith(f"| `{quick}`")
+    assert made_tables["race paper-cifar10"][-1].startswith(f"| `{slow}`")
+    assert made_tables["pairs paper-cifar10"][-1].startswith(f"| `{slow}` | 10 | +100.0 % [+100.0, +100.0]")
 
 
 def test_reasons_show_accuracies_after_equal_rounds() -> None:
     lines = [
         made(Variant("ddsra:v=0.01").on(PAPER[0], seed, rounds)) for seed in (1, 2) for rounds in (CLAIM_ROUNDS, 900)
     ]
-    text = tables.reasons_tables(by_run(lines))
-    assert sum(row.startswith("| ddsra:v=0.01 | 2 |") for row in text) == 2
+    made_tables = tables.reasons_tables(by_run(lines))
+    assert all(made_tables[name][2].startswith("| ddsra:v=0.01 | 2 |") for name in ("reasons", "horizon"))
+
+
+def test_the_page_shows_what_the_lines_say() -> None:
+    page = (PLACE / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    lines = lines_of(LINES, Line)
+    named = {name: rows for part in TABLES.values() for name, rows in part(by_run(lines)).items()}
+    named["effort"] = tables.effort(lines, [run for part in PARTS.values() for run in part()])
+    assert tables.filled(page, named) == page  # `python -m benchmarks.study --summary --write` renews it
+
+
+def test_only_named_tables_of_a_page_are_renewed() -> None:
+    page = "a\n<!-- table: one -->\nold\n<!-- end -->\nb\n<!-- table: two -->\nkept\n<!-- end -->\n"
+    assert tables.filled(page, {"one": ["new"]}) == page.replace("\nold\n", "\n\nnew\n\n")
 
 
 @pytest.mark.parametrize("part", PARTS)

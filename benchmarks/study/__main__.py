@@ -9,13 +9,15 @@ from pathlib import Path
 
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from benchmarks.studies import lines_of, missing
+from benchmarks.studies import PLACE, lines_of, missing
 from benchmarks.study.measures import final_accuracy
 from benchmarks.study.parts import PARTS
 from benchmarks.study.pictures import draw_sooner
 from benchmarks.study.runs import LINES, Line, train
-from benchmarks.study.tables import TABLES
+from benchmarks.study.tables import TABLES, effort, filled
 from fedfloor.workers.processes import cores
+
+PAGE = PLACE / "docs" / "reproduce.md"
 
 
 def main() -> None:
@@ -25,7 +27,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=cores(), help="runs at the same time; one per core if not given")
     parser.add_argument("--csv", type=Path, default=LINES, help="file of finished runs")
     parser.add_argument("--summary", action="store_true", help="train nothing; print the tables of finished runs")
-    parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw accuracy against time there")
+    parser.add_argument("--write", action="store_true", help="renew the tables and pictures of docs/reproduce.md")
     arguments = parser.parse_args()
     parts = arguments.part or list(PARTS)
     runs = [run for part in parts for run in PARTS[part]()]
@@ -39,13 +41,13 @@ def main() -> None:
                 progress.print(f"{text}: accuracy {final_accuracy(line):.1%}, {line.wall_s:.0f} s")
     lines = lines_of(arguments.csv, Line)
     by_run = {line.run: line for line in lines}
-    if arguments.pictures is not None:
-        print("\n".join(map(str, draw_sooner(by_run, arguments.pictures))))
-    for part in parts:
-        print("\n".join([f"## {part}", "", *TABLES[part](by_run)]))
-    done = [line for line in lines if line.run in set(runs)]
-    hours = sum(line.wall_s for line in done) / 3600
-    print(f"{len(done)} of {len(set(runs))} runs; {hours:.1f} hours on one core")
+    tables = {name: rows for part in parts for name, rows in TABLES[part](by_run).items()}
+    tables["effort"] = effort(lines, runs)
+    for name, rows in tables.items():
+        print("\n".join([f"## {name}", "", *rows, ""]))
+    if arguments.write:
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        draw_sooner(by_run, PAGE.parent / "pictures")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,19 @@
 """What the lines of the study say together: Markdown tables for docs/reproduce.md."""
 
-__all__ = ["TABLES", "claims_table", "leaderboard_tables", "levers_tables", "reasons_tables"]
+__all__ = [
+    "TABLES",
+    "claims_tables",
+    "effort",
+    "filled",
+    "leaderboard_tables",
+    "levers_tables",
+    "reasons_tables",
+    "seeds_of",
+]
 
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -24,7 +34,7 @@ from benchmarks.study.parts import (
     CLAIMED,
     DOSES,
     EVERY,
-    FAST_ROUNDS,
+    FAST,
     ORACLE,
     PAPER,
     PUBLISHED,
@@ -45,6 +55,7 @@ from fedfloor.reports.statistics import interval
 from fedfloor.rounds.summary import summarise
 
 Lines = Mapping[Run, Line]
+Tables = Mapping[str, list[str]]  #: by name
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -73,18 +84,18 @@ def percent(values: Sequence[float]) -> str:
 # -- levers -----------------------------------------------------------------------------------------------------------
 
 
-def levers_tables(lines: Lines) -> list[str]:
+def levers_tables(lines: Lines) -> Tables:
     """How much sooner the published accuracy is reached: all levers, without each, and each alone."""
-    texts = []
+    tables = {}
     for scenario in PAPER:
         published = seeds_of(lines, PUBLISHED, scenario, 300)
         if not published:
             continue
         levels = {seed: final_accuracy(line) for seed, line in published.items()}
         slow = {seed: time_to(line, levels[seed]) for seed, line in published.items()}
-        named = [("as published", PUBLISHED, 300), ("all levers", BEST, FAST_ROUNDS)]
+        named = [("as published", PUBLISHED, 300), ("all levers", BEST, FAST[scenario])]
         named += [
-            (f"without: {name}", with_levers([other for other in EVERY if other != name]), FAST_ROUNDS)
+            (f"without: {name}", with_levers([other for other in EVERY if other != name]), FAST[scenario])
             for name in EVERY
         ]
         named += [(f"only: {name}", with_levers([name]), 300) for name in EVERY]
@@ -95,8 +106,9 @@ def levers_tables(lines: Lines) -> list[str]:
             if shared:
                 rows.append((text, *_sooner({seed: own[seed] for seed in shared}, levels, slow)))
         heads = ("setting", "seeds", "mean delay [s]", "accuracy at the end", "time to the level [s]", "times sooner")
-        texts += [f"{scenario}: level {percent(list(levels.values()))}", *markdown(heads, rows), ""]
-    return texts
+        level = f"Level: {percent(list(levels.values()))} accuracy, mean over the seeds that have run."
+        tables[f"levers {scenario}"] = [level, "", *markdown(heads, rows)]
+    return tables
 
 
 def _sooner(own: dict[int, Line], levels: dict[int, float], slow: dict[int, float]) -> tuple[str, ...]:
@@ -120,9 +132,9 @@ def _simulated(scenario: str, policy: str, seed: int) -> JudgedLine:
     return JudgedLine(fedfloor.load(scenario, seed=seed), policy, summarise(done.records), ([], []))
 
 
-def claims_table(lines: Lines) -> list[str]:
+def claims_tables(lines: Lines) -> Tables:
     """The paper's claims about Figs. 4 to 6, as points and as shares, over the seeds that all policies have."""
-    texts = []
+    tables = {}
     for scenario in PAPER:
         runs = {policy: seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS) for policy in CLAIMED}
         rows = []
@@ -141,9 +153,9 @@ def claims_table(lines: Lines) -> list[str]:
             if groups:
                 ours, holds = verdict(claim, groups)
                 rows.append((claim.text, claim.printed, ours, str(len(shared)), holds))
-        texts += [scenario, *markdown(("claim", "paper", "ours", "seeds", "holds"), rows), ""]
-        texts += [*_policies(runs), ""]
-    return texts
+        tables[f"claims {scenario}"] = markdown(("claim", "paper", "ours", "seeds", "holds"), rows)
+        tables[f"policies {scenario}"] = _policies(runs)
+    return tables
 
 
 def _policies(runs: Mapping[str, dict[int, Line]]) -> list[str]:
@@ -174,9 +186,9 @@ def _policies(runs: Mapping[str, dict[int, Line]]) -> list[str]:
 # -- leaderboard ------------------------------------------------------------------------------------------------------
 
 
-def leaderboard_tables(lines: Lines) -> list[str]:
+def leaderboard_tables(lines: Lines) -> Tables:
     """All variants, the soonest first; and each beside ddsra, paired by seed."""
-    texts = []
+    tables = {}
     for scenario in SCENARIOS:
         runs = {policy: seeds_of(lines, racing(policy), scenario, RACE[scenario]) for policy in VARIANTS}
         runs = {policy: own for policy, own in runs.items() if own}
@@ -190,11 +202,12 @@ def leaderboard_tables(lines: Lines) -> list[str]:
         rows.sort(key=lambda row: (math.isnan(row[0]), row[0]))
         heads = ("policy", "seeds", "time to the level [s]", "accuracy at equal time", "final accuracy", "steadiness",
                  "mean delay [s]", "energy per round [J]", "worst shortfall")  # fmt: skip
-        level = percent(list(levels.values()))
-        texts += [
-            f"{scenario}: level {level}, equal time {with_interval(interval(list(ends.values())), ' s', digits=3)}"
+        level, end = percent(list(levels.values())), with_interval(interval(list(ends.values())), " s", digits=3)
+        tables[f"race {scenario}"] = [
+            f"Level: {level}; equal time: {end}.",
+            "",
+            *markdown(heads, [row for _, row in rows]),
         ]
-        texts += [*markdown(heads, [row for _, row in rows]), ""]
         reference = REFERENCE[scenario]
         if reference in runs:
             pairs = [(policy, own) for policy, own in runs.items() if policy != reference]
@@ -206,8 +219,8 @@ def leaderboard_tables(lines: Lines) -> list[str]:
                 "energy",
             )
             body = [_pair(policy, own, runs[reference], levels, ends) for policy, own in pairs]
-            texts += [*markdown(columns, body), ""]
-    return texts
+            tables[f"pairs {scenario}"] = markdown(columns, body)
+    return tables
 
 
 def _levels(runs: Mapping[str, dict[int, Line]]) -> dict[int, float]:
@@ -255,7 +268,7 @@ def _pair(
 # -- reasons ----------------------------------------------------------------------------------------------------------
 
 
-def reasons_tables(lines: Lines) -> list[str]:
+def reasons_tables(lines: Lines) -> Tables:
     """The oracle, the doses of completion and the long horizon, beside ddsra and round robin."""
     scenario = PAPER[0]
     named = {"ddsra:v=0.01": "ddsra:v=0.01", "round_robin": "round_robin", "always floors 1, 4 and 5": ORACLE}
@@ -266,13 +279,14 @@ def reasons_tables(lines: Lines) -> list[str]:
         if own:
             rows.append((text, str(len(own)), *_learnt(list(own.values()), (50, 100, CLAIM_ROUNDS))))
     heads = ("after rounds", "seeds", "50", "100", str(CLAIM_ROUNDS))
-    texts = [f"{scenario}: smoothed accuracy", *markdown(heads, rows), ""]
+    reasons = markdown(heads, rows)
     rows = []
     for policy in ("ddsra:v=0.01", "round_robin"):
         own = seeds_of(lines, Variant(policy), scenario, 900)
         if own:
             rows.append((policy, str(len(own)), *_learnt(list(own.values()), (150, 300, 450, 600, 750, 900))))
-    return [*texts, *markdown(("after rounds", "seeds", "150", "300", "450", "600", "750", "900"), rows)]
+    heads = ("after rounds", "seeds", "150", "300", "450", "600", "750", "900")
+    return {"reasons": reasons, "horizon": markdown(heads, rows)}
 
 
 def _learnt(every: Sequence[Line], rounds: Sequence[int]) -> list[str]:
@@ -284,6 +298,23 @@ def _learnt(every: Sequence[Line], rounds: Sequence[int]) -> list[str]:
     return cells
 
 
-TABLES: Mapping[str, Callable[[Lines], list[str]]] = MappingProxyType(
-    {"levers": levers_tables, "claims": claims_table, "reasons": reasons_tables, "leaderboard": leaderboard_tables}
+TABLES: Mapping[str, Callable[[Lines], Tables]] = MappingProxyType(
+    {"levers": levers_tables, "claims": claims_tables, "reasons": reasons_tables, "leaderboard": leaderboard_tables}
 )
+
+
+def effort(lines: Iterable[Line], runs: Sequence[Run]) -> list[str]:
+    """How many of the runs are finished, and how long they took."""
+    done = [line for line in lines if line.run in set(runs)]
+    hours = sum(line.wall_s for line in done) / 3600
+    return [f"{len(done)} of {len(set(runs))} runs are finished. They took {hours:.1f} hours, each on one core."]
+
+
+def filled(page: str, tables: Tables) -> str:
+    """A page with its tables renewed: what stands between `<!-- table: NAME -->` and `<!-- end -->`."""
+
+    def renewed(match: re.Match[str]) -> str:
+        rows = tables.get(match[1])
+        return match[0] if rows is None else "\n".join([f"<!-- table: {match[1]} -->", "", *rows, "", "<!-- end -->"])
+
+    return re.sub(r"<!-- table: (.+?) -->.*?<!-- end -->", renewed, page, flags=re.DOTALL)
