@@ -11,7 +11,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from benchmarks.studies import PLACE, lines_of, missing
 from benchmarks.study.measures import final_accuracy
-from benchmarks.study.parts import PARTS
+from benchmarks.study.parts import PARTS, SCENARIOS
 from benchmarks.study.pictures import draw_sooner
 from benchmarks.study.runs import LINES, Line, train
 from benchmarks.study.tables import TABLES, effort, filled
@@ -23,15 +23,18 @@ PAGE = PLACE / "docs" / "reproduce.md"
 def main() -> None:
     """Train what is missing, or only say what the lines say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help="parts of the study; all if not given")
+    parser.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if not given")
+    parser.add_argument("--scenario", choices=SCENARIOS, help="train runs of this scenario only")
     parser.add_argument("--workers", type=int, default=cores(), help="runs at the same time; one per core if not given")
     parser.add_argument("--csv", type=Path, default=LINES, help="file of finished runs")
     parser.add_argument("--summary", action="store_true", help="train nothing; print the tables of finished runs")
     parser.add_argument("--write", action="store_true", help="renew the tables and pictures of docs/reproduce.md")
     arguments = parser.parse_args()
     parts = arguments.part or list(PARTS)
+    if unknown := [part for part in parts if part not in PARTS]:
+        parser.error(f"unknown part {unknown[0]!r}. Name some of {', '.join(PARTS)}")
     runs = [run for part in parts for run in PARTS[part]()]
-    left = missing(lines_of(arguments.csv, Line), runs)
+    left = [run for run in missing(lines_of(arguments.csv, Line), runs) if arguments.scenario in (None, run.scenario)]
     if left and not arguments.summary:
         with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), TimeRemainingColumn()) as progress:
             task = progress.add_task("runs", total=len(left))
