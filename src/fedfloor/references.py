@@ -51,8 +51,11 @@ def own_class(reference: str, label: str, kind: type[FedfloorError], methods: It
     return own
 
 
-def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[FedfloorError]) -> Any:
-    """Make an object of a class with settings, which are the fields of a dataclass; a failure raises a `kind`."""
+def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[FedfloorError], *, page: str) -> Any:
+    """Make an object of a class with settings, which are the fields of a dataclass; a failure raises a `kind`.
+
+    `page` describes the settings.
+    """
     if is_dataclass(own):
         names = [entry.name for entry in fields(own) if entry.init]
         for key in settings:
@@ -63,7 +66,7 @@ def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[
         return own(**settings)
     except (Exception, SystemExit) as error:  # the user's class may raise anything
         if isinstance(error, TypeError | ValueError) and not is_users(error):
-            raise kind(f"{label}: {error}") from None
+            raise kind(f"{label}: {error}. See {page}") from None
         raise kind(f"{label}: creating it failed: {where_raised(error)}") from error
 
 
@@ -77,7 +80,7 @@ def check_setting(name: str, value: object, least: float, most: float, *, whole:
 
 def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:
     """Make an object of the user's class `package.module:Class`; see `own_class` and `made`."""
-    return made(own_class(reference, label, kind, methods, page=page), {}, label, kind)
+    return made(own_class(reference, label, kind, methods, page=page), {}, label, kind, page=page)
 
 
 def _search_working_folder(package: str) -> None:

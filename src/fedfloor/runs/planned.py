@@ -110,7 +110,7 @@ def planned_run(
         refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
     if training:
         refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
-        make_rule(resolved.aggregation)  # a wrong one is refused before anything is read or written
+        make_rule(resolved.aggregation, scenario)  # a wrong one is refused before anything is read or written
     spec, scheduler = make_policy(PolicySpec.of(resolved.policy) if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if needs_training(scheduler) and not training:
