@@ -25,8 +25,8 @@ ORDER = {
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
-    "scheduling": "history state checking usage free snapshot conversion solver traits allocating ranking policies "
-    "registry",
+    "scheduling": "history state checking usage free snapshot conversion solver traits allocating ranking sampling "
+    "policies registry",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
     "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",

@@ -1,6 +1,6 @@
-"""Code that users supply as `package.module:name`: how it is loaded, and where its errors were raised."""
+"""Code that users supply as `package.module:name`: how it is loaded and set up, and where its errors were raised."""
 
-__all__ = ["find_reference", "is_users", "made", "make_own", "own_class", "where_raised"]
+__all__ = ["check_setting", "find_reference", "is_users", "made", "make_own", "own_class", "where_raised"]
 
 import importlib
 import sys
@@ -51,8 +51,11 @@ def own_class(reference: str, label: str, kind: type[FedfloorError], methods: It
     return own
 
 
-def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[FedfloorError]) -> Any:
-    """Make an object of a class with settings, which are the fields of a dataclass; a failure raises a `kind`."""
+def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[FedfloorError], *, page: str) -> Any:
+    """Make an object of a class with settings, which are the fields of a dataclass; a failure raises a `kind`.
+
+    `page` describes the settings.
+    """
     if is_dataclass(own):
         names = [entry.name for entry in fields(own) if entry.init]
         for key in settings:
@@ -63,13 +66,21 @@ def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[
         return own(**settings)
     except (Exception, SystemExit) as error:  # the user's class may raise anything
         if isinstance(error, TypeError | ValueError) and not is_users(error):
-            raise kind(f"{label}: {error}") from None
+            raise kind(f"{label}: {error}. See {page}") from None
         raise kind(f"{label}: creating it failed: {where_raised(error)}") from error
+
+
+def check_setting(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:
+    """Raise a ValueError unless a setting of a class is a number from `least` to `most`; see `made`."""
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or not least <= value <= most:  # type: ignore[operator]
+        kind = "a whole number" if whole else "a number"
+        raise ValueError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
 
 
 def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:
     """Make an object of the user's class `package.module:Class`; see `own_class` and `made`."""
-    return made(own_class(reference, label, kind, methods, page=page), {}, label, kind)
+    return made(own_class(reference, label, kind, methods, page=page), {}, label, kind, page=page)
 
 
 def _search_working_folder(package: str) -> None:

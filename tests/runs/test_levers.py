@@ -193,6 +193,40 @@ def test_wrong_settings_are_named(
     assert problem in str(caught.value)
 
 
+WRONG_RULES: dict[str, tuple[Table, str]] = {
+    "unknown rule": (
+        {"rule": "fedavg"},
+        "aggregation.rule 'fedavg': unknown. Did you mean 'fedavgm'? Name a rule of your own as package.module:Class",
+    ),
+    "unknown setting": (
+        {"rule": "fedavgm", "settings": {"momentun": 0.5}},
+        "aggregation.settings of 'fedavgm': unknown setting 'momentun'. Did you mean 'momentum'?",
+    ),
+    "wrong setting": (
+        {"rule": "fedavgm", "settings": {"momentum": 2}},
+        "aggregation.settings of 'fedavgm': momentum must be a number from 0 to 0.9999, got 2. See docs/faster.md",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_RULES)
+def test_a_wrong_rule_is_named_with_its_file(case: str, write: Callable[[Table], Path], tmp_path: Path) -> None:
+    section, problem = WRONG_RULES[case]
+    path = write(small_table() | {"aggregation": section})
+    for refused in (check, lambda file: fedfloor.run(file, out=tmp_path / "run")):
+        with pytest.raises(AggregationError) as caught:
+            refused(path)
+        assert str(caught.value) == f"{path}: {problem}"
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line_names_a_wrong_rule_in_one_line(fedfloor_command: Callable[..., Any]) -> None:
+    sets = ("--set", "aggregation.settings={momentum = 2}", "--set", "aggregation.rule=fedavgm")
+    done = fedfloor_command("run", "quick", *sets)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: quick: {WRONG_RULES['wrong setting'][1]}\n"
+
+
 def test_defaults_that_are_written_out_count_as_absent(write: Callable[[Table], Path], tmp_path: Path) -> None:
     table = small_table()
     fedfloor.simulate(write(table), "random", 1, out=tmp_path / "without")

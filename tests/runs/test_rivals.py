@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 import fedfloor
+from fedfloor.api import plan_runs, run_planned
 from fedfloor.deploy.serving import Serving, serve_planned
-from fedfloor.errors import DeploymentError
+from fedfloor.errors import DeploymentError, RunLogError
+from fedfloor.reports.reading import collect
+from fedfloor.runs.compare import planned_comparison
+from fedfloor.runs.options import CompareOptions, RunOptions
 from fedfloor.runs.planned import planned_run
+from fedfloor.scheduling import registry
 from fedfloor.scheduling.state import Decision, RoundState
 from tests.runs.small import assert_equal_runs
 
@@ -45,6 +50,50 @@ def test_a_rival_goes_on_after_an_interruption_as_if_nothing_had_happened(policy
     tiny_run(policy, tmp_path / "parts", resume=True)
     assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
     assert_replays(tmp_path / "whole", (0, 2, 5))
+
+
+def test_a_run_under_its_old_name_is_resumed_replayed_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def oort(rounds: int, *, resume: bool = False) -> Any:
+        (planned,) = plan_runs("quick", ["oort"], rounds, overrides=TINY, training=True, resume=resume)
+        return run_planned(planned, RunOptions(workers=1, resume=resume))
+
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as older:
+        older.setattr(registry, "_named_settings", lambda spec: spec.settings)
+        old = oort(3)
+    name = old.records[0].policy
+    assert name.startswith("oort:clip=0.98,percentile=10,")
+    assert old.folder.name.startswith("quick-oort-clip0.98-percentile10-")
+    resumed = oort(6, resume=True)
+    assert (resumed.folder, resumed.resumed) == (old.folder, 3)
+    assert {record.policy for record in resumed.records} == {name}
+    assert_replays(old.folder, (0, 5))
+
+    new = oort(6)
+    assert new.folder == Path("runs/quick-oort-7")
+    for file in ("scenario.toml", "rounds.jsonl"):
+        assert (new.folder / file).read_text() == (old.folder / file).read_text().replace(name, "oort")
+    tiny_run("oort", tmp_path / "other", seed=8)
+    (series,) = collect([old.folder, tmp_path / "other"]).series
+    assert series.label == "oort"
+    with pytest.raises(RunLogError, match=r"cannot resume with a changed scenario: policy\.settings\.clip"):
+        tiny_run("oort:clip=0.9", old.folder, resume=True)
+
+
+def test_a_comparison_finds_runs_under_their_old_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def folders() -> list[str]:
+        planned = planned_comparison(
+            "quick", ["fedcs", "random"], None, seed=7, overrides=TINY, out=tmp_path, options=CompareOptions(seeds=1)
+        )
+        return [run.folder.name for run in planned if run.folder is not None]
+
+    assert folders() == ["quick-fedcs-7", "quick-random-7"]
+    with monkeypatch.context() as older:
+        older.setattr(registry, "_named_settings", lambda spec: spec.settings)
+        tiny_run("fedcs", tmp_path / "quick-fedcs-deadline_s180-7", rounds=2)
+    assert folders() == ["quick-fedcs-deadline_s180-7", "quick-random-7"]
 
 
 @pytest.mark.slow
@@ -100,5 +149,5 @@ class Weighing:
 
 def test_real_machines_refuse_a_policy_that_needs_sample_losses() -> None:
     planned = planned_run("quick", "oort", overrides=["training.min_cut=1", "baseline.cut=1", *TINY], training=True)
-    with pytest.raises(DeploymentError, match=r"policy 'oort:.*: needs the losses of single samples"):
+    with pytest.raises(DeploymentError, match=r"policy 'oort': needs the losses of single samples"):
         serve_planned(planned, Serving(listen="127.0.0.1:0", credentials=None))

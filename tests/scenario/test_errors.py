@@ -131,6 +131,10 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t.update(policy={"name": "ddsra", "settings": {"v": 10**200}}),
         ["policy.settings.v: must be a number below 10^100, got 1000"],
     ),
+    "a setting that is a list": (
+        lambda t: t.update(aggregation={"rule": "fedavgm", "settings": {"momentum": [1]}}),
+        ["aggregation.settings.momentum: must be a number, true, false or a string in quotes, got [1]."],
+    ),
     "empty floor": (lambda t: t["floors"][1].update(devices=[]), ["floors[1].devices: must not be empty"]),
     "no floors": (lambda t: t.update(floors=[]), ["floors: must not be empty"]),
     "missing section": (lambda t: _remove(t, "radio"), ["radio: is missing"]),

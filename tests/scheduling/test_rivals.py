@@ -1,5 +1,6 @@
 """Selecting policies of other papers against their published rules, with numbers worked out by hand."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -11,7 +12,7 @@ from fedfloor.errors import PolicyError
 from fedfloor.rounds.past import history_of
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.runs.replay import replayed
-from fedfloor.scheduling.allocating import ALLOCATIONS
+from fedfloor.scheduling.allocating import ALLOCATIONS, Selecting
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.history import no_history
 from fedfloor.scheduling.policies import lyapunov, oort, tifl
@@ -22,7 +23,7 @@ from fedfloor.scheduling.policies.lyapunov import Lyapunov
 from fedfloor.scheduling.policies.oort import Oort
 from fedfloor.scheduling.policies.power_of_choice import PowerOfChoice
 from fedfloor.scheduling.policies.tifl import TiFL
-from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
+from fedfloor.scheduling.registry import make_policy, name_now, parse_policy, short_name
 from fedfloor.scheduling.state import IDLE, Decision, RoundState
 from tests.scheduling.rounds import made_round, past
 
@@ -354,8 +355,46 @@ def test_the_default_allocation_is_not_part_of_a_name() -> None:
         "random-exact",
         "random:allocation=exact",
     )
-    spec, _ = make_policy(parse_policy("fedcs:allocation=fixed"))
-    assert str(spec) == "fedcs:deadline_s=180"
+
+
+@pytest.mark.parametrize("name", ["fedcs", "oort", "cs_ucb_q", "power_of_choice", "tifl", "lyapunov"])
+def test_defaults_of_selecting_policies_are_not_part_of_their_names(name: str) -> None:
+    spec, _ = make_policy(parse_policy(name))
+    assert len(spec.settings) == len(dataclasses.fields(make_policy(spec)[1])) - 1  # type: ignore[arg-type]
+    assert (str(spec), spec.slug) == (name, name)
+    spelled = ",".join(f"{key}={value}" for key, value in spec.settings)
+    assert name_now(f"{name}:{spelled}") == name
+    key, value = spec.settings[-1]
+    changed, _ = make_policy(parse_policy(f"{name}:{key}={value / 2 if isinstance(value, float) and value else 7}"))
+    assert str(changed).startswith(f"{name}:{key}=")
+    assert name_now(str(changed)) == str(changed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Selecting):
+    """A policy of a user that selects floors."""
+
+    floor: int = 0
+
+    def schedule(self, state: RoundState) -> Decision:
+        return self.served(state, np.array([self.floor]))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "slug"),
+    [
+        ("ddsra", "ddsra:v=1000,solver=exact", "ddsra-v1000-exact"),
+        (f"{__name__}:Mine", f"{__name__}:Mine:floor=0", f"{__name__}.Mine-floor0"),
+    ],
+)
+def test_other_policies_are_named_with_every_setting(text: str, name: str, slug: str) -> None:
+    spec, _ = make_policy(parse_policy(text))
+    assert (str(spec), spec.slug, name_now(name)) == (name, slug, name)
+
+
+@pytest.mark.parametrize("logged", ["mine:Own:a=1.0", "oort:clip", "random:lost=1", "nobody", ""])
+def test_logged_names_that_say_nothing_to_us_stay_as_they_are(logged: str) -> None:
+    assert name_now(logged) == logged
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def check(
     refuse_code(resolved, "policy", "aggregation", file=scenario, own=own, overrides=overrides)
     climate_of(resolved)  # reads the traces
     make_policy(PolicySpec.of(resolved.policy))
-    make_rule(resolved.aggregation)
+    make_rule(resolved.aggregation, scenario)
     return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, path_or_none(data_dir)))
 
 

@@ -17,6 +17,7 @@ from fedfloor.rounds.record import Absent, RoundRecord
 from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, scenario_of
 from fedfloor.scenario import Scenario
+from fedfloor.scheduling.registry import name_now
 from fedfloor.theory.bounds import Bound
 from fedfloor.theory.tradeoff import TradeoffPoint
 
@@ -29,7 +30,7 @@ class ReadRun:
 
     folder: Path
     scenario: Scenario
-    policy: str  #: with its settings, as logged
+    policy: str  #: with its settings, as names are written now
     variant: str  #: scenario values in which it differs from the first run; empty for most runs
     records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass
     summary: RunSummary
@@ -181,7 +182,7 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, obje
     run = ReadRun(
         folder=folder,
         scenario=scenario,
-        policy=summary.policy,
+        policy=name_now(summary.policy),
         variant="",
         records=log.rounds,
         summary=summary,

@@ -30,7 +30,7 @@ from fedfloor.runs.folder import (
     refuse_fewer,
 )
 from fedfloor.runs.planned import PlannedRun
-from fedfloor.scheduling.registry import make_policy, may_keep_state
+from fedfloor.scheduling.registry import make_policy, may_keep_state, name_now
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ def _misfit(checkpoint: Checkpoint, records: Sequence[RoundRecord], folder: Path
     done, log = checkpoint.round, checkpoint.origin.log
     if len(records) < done:
         return f"was taken after {done} rounds, but {ROUNDS} has {len(records)} whole lines"
-    if any(record.policy != policy for record in records):
+    if any(name_now(record.policy) != policy for record in records):
         return f"does not fit {ROUNDS}, which another policy than {shown(policy)} has written"
     if records and records[-1].clock != checkpoint.clock:
         return f"clock_s: must be {records[-1].clock!r}, as in {ROUNDS}, got {checkpoint.clock!r}"
@@ -158,16 +158,17 @@ def drive(
         heard.append(folder.log)
         if folder.checkpoints:
             heard.append(Checkpoints(folder.path, plant, folder.log, every, data, folder.run, watch))
+    past = () if earlier is None else earlier.records
     rounds = plant.scenario.rounds - plant.index
-    if earlier is not None and earlier.records and until.reached(earlier.records[-1]):
+    if past and until.reached(past[-1]):
         rounds = 0
     yield from run_rounds(
         plant,
         planned.scheduler,
         max(rounds, 0),
-        policy=str(planned.policy),
+        policy=past[-1].policy if past else str(planned.policy),  # a log keeps the name that an older version wrote
         clock=0.0 if earlier is None else earlier.checkpoint.clock,
-        earlier=() if earlier is None else earlier.records,
+        earlier=past,
         listeners=[*heard, *listeners, Progress(tell)],
         until=until.reached,
     )

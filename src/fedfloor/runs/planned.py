@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from fedfloor.arguments import checked
 from fedfloor.errors import PolicyError, ScenarioError, shown
-from fedfloor.runs.folder import refuse_filled, refuse_other_runs
+from fedfloor.runs.folder import refuse_filled, refuse_other_runs, runs_below
 from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, with_layers
@@ -110,7 +110,7 @@ def planned_run(
         refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
     if training:
         refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
-        make_rule(resolved.aggregation)  # a wrong one is refused before anything is read or written
+        make_rule(resolved.aggregation, scenario)  # a wrong one is refused before anything is read or written
     spec, scheduler = make_policy(PolicySpec.of(resolved.policy) if policy is None else parse_policy(policy))
     file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
     if needs_training(scheduler) and not training:
@@ -124,10 +124,17 @@ def with_folders(
 ) -> list[PlannedRun]:
     """The runs with their folders: `runs/<scenario>-<policy>-<seed>`, or `out`; several runs get one each below it.
 
-    All folders are checked before the first run starts. With `nested` a single run lies below `out` too.
+    All folders are checked before the first run starts. With `nested` a single run lies below `out` too. A run to
+    resume that an older version began may lie under the name with every setting of its policy.
     """
-    names = [f"{run.scenario.name}-{run.policy.slug}-{run.scenario.seed}" for run in runs]
     base = Path("runs") if out is None else out
+    present = runs_below(base) if resume else []
+    names = []
+    for run in runs:
+        now, before = (
+            f"{run.scenario.name}-{slug}-{run.scenario.seed}" for slug in (run.policy.slug, run.policy.long_slug)
+        )
+        names.append(before if before in present and now not in present else now)
     folders = [out] if out is not None and len(runs) == 1 and not nested else [base / name for name in names]
     for index, folder in enumerate(folders):
         if len(folder.name) > _LONGEST_FOLDER:

@@ -47,9 +47,11 @@ Count = Annotated[Number, Range(at_least=1, at_most=1e9, whole=True)]
 ProfilePath = Annotated[str, Field(min_length=1)]
 
 
-def _short_numbers(settings: object) -> object:
-    """Refuse settings with numbers that are too long to be written."""
+def _plain_settings(settings: object) -> object:
+    """Refuse settings that cannot be written in a name: lists, tables and numbers that are too long."""
     for key, value in settings.items() if isinstance(settings, dict) else ():
+        if not isinstance(value, bool | int | float | str):
+            raise finding(f"must be a number, true, false or a string in quotes, got {shown(value)}", below=str(key))
         if isinstance(value, int) and abs(value) >= 10**100:
             raise finding(f"must be a number below 10^100, got {shown(value)}", below=str(key))
     return settings
@@ -179,7 +181,7 @@ class Aggregation(Section):
     averaged_decay: Annotated[float, Strict(), Field(ge=0, le=0.9999)] = 0.0
     """d, decay per round of an exponential mean of the global weights, which is tested and exported; 0: no mean"""
 
-    _settings_can_be_written = field_validator("settings", mode="before")(_short_numbers)
+    _settings_can_be_written = field_validator("settings", mode="before")(_plain_settings)
 
 
 class RadioFile(Section):
@@ -405,7 +407,7 @@ class Policy(Section):
     settings: dict[str, bool | int | float | str] = Field(default_factory=dict)
     """settings of the policy, as in {v = 1000.0}"""
 
-    _settings_can_be_written = field_validator("settings", mode="before")(_short_numbers)
+    _settings_can_be_written = field_validator("settings", mode="before")(_plain_settings)
 
 
 class Traces(Section):

@@ -6,7 +6,7 @@ one_cut   the best single cut for all devices, frequencies and powers of `[basel
 dtfl      each device takes the deepest cut that delays nobody (DTFL), frequencies and powers of `[baseline]`
 """
 
-__all__ = ["ALLOCATIONS", "Selecting", "allocated", "check_setting", "floor_delays"]
+__all__ = ["ALLOCATIONS", "Selecting", "allocated", "floor_delays"]
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -21,7 +21,6 @@ from fedfloor.scheduling.usage import link_times, training_usage, usage_of
 
 ALLOCATIONS = ("fixed", "exact", "one_cut", "dtfl")
 _FIXED = ALLOCATIONS[0]
-_SMALL = 200  #: floor-channel pairs that the interpreter may decide
 #: [s] stands for a link that never delivers, so that the assignment stays solvable
 _NEVER = 1e12
 
@@ -48,21 +47,11 @@ class Selecting:
 
     def first_delay(self) -> str:
         """Say that the solver is compiled first, if it is needed; empty otherwise."""
-        return _first_delay() if self.allocation == "exact" else ""
+        if self.allocation != "exact":
+            return ""
+        from fedfloor.scheduling.solver.solve import first_delay  # noqa: PLC0415  # the compiler takes long to load
 
-
-def check_setting(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:
-    """Refuse a setting that is not a number from `least` to `most`."""
-    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not number or not least <= value <= most:  # type: ignore[operator]
-        kind = "a whole number" if whole else "a number"
-        raise ValueError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
-
-
-def _first_delay() -> str:
-    from fedfloor.scheduling.solver.solve import first_delay  # noqa: PLC0415  # the compiler takes long to load
-
-    return first_delay("exact")
+        return first_delay("exact")
 
 
 def floor_delays(state: RoundState, name: str = _FIXED) -> Floats:
@@ -72,7 +61,9 @@ def floor_delays(state: RoundState, name: str = _FIXED) -> Floats:
     floors may change the cuts of a floor that is not alone.
     """
     if name == "exact":
-        return _least_delays(state)
+        from fedfloor.scheduling.solver.solve import exact_delays  # noqa: PLC0415  # the compiler takes long to load
+
+        return exact_delays(state)
     if name == "one_cut":
         return _one_cut_delays(state)
     allocation = fixed_allocation(state)
@@ -115,16 +106,6 @@ def _best_channels(delay: Floats, floors: Ints, within: float) -> Ints:
     channel = np.full(delay.shape[0], IDLE)
     channel[floors[rows]] = columns
     return channel
-
-
-def _least_delays(state: RoundState) -> Floats:
-    """Least delay of every floor on every channel, (M, J) [s]; inf where it cannot take part."""
-    from fedfloor.scheduling.solver.compiling import decided  # noqa: PLC0415  # the compiler takes long to load
-    from fedfloor.scheduling.solver.exact import least_delays  # noqa: PLC0415
-    from fedfloor.scheduling.solver.packing import pack  # noqa: PLC0415
-
-    small = state.gain_up.size <= _SMALL
-    return decided(lambda: least_delays(*pack(state)).best, is_small=small, first_delay=_first_delay)
 
 
 def _exact(state: RoundState, floors: Ints) -> Decision:

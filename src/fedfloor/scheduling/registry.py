@@ -4,6 +4,7 @@ __all__ = [
     "PolicySpec",
     "make_policy",
     "may_keep_state",
+    "name_now",
     "parse_policy",
     "policy_summaries",
     "short_name",
@@ -13,8 +14,9 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -25,6 +27,7 @@ from fedfloor.errors import PolicyError, advice_for, shown
 from fedfloor.references import find_reference, where_raised
 from fedfloor.scenario.file import Policy
 from fedfloor.scheduling import policies
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import PolicyKind, kind_of
 
@@ -39,7 +42,10 @@ Setting = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """A policy's name with its settings, as written on the command line."""
+    """A policy's name with its settings, as written on the command line.
+
+    As text and in folder names, the policies of this package that only select floors leave out defaults.
+    """
 
     name: str
     settings: tuple[tuple[str, Setting], ...] = ()
@@ -50,14 +56,18 @@ class PolicySpec:
         return cls(policy.name, tuple(policy.settings.items()))
 
     def __str__(self) -> str:
-        settings = ",".join(f"{key}={_text(value)}" for key, value in self.settings)
+        settings = ",".join(f"{key}={_text(value)}" for key, value in _named_settings(self))
         return f"{self.name}:{settings}" if settings else self.name
 
     @property
     def slug(self) -> str:
         """Name of the policy in folder names: `ddsra-v1000-exact`."""
-        words = [f"{key}{_text(value)}" if not isinstance(value, str) else value for key, value in self.settings]
-        return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([self.name.replace(":", "."), *words]))
+        return _slug(self.name, _named_settings(self))
+
+    @property
+    def long_slug(self) -> str:
+        """Name of the policy in folder names of older versions, with every setting."""
+        return _slug(self.name, self.settings)
 
 
 def parse_policy(text: str) -> PolicySpec:
@@ -76,6 +86,17 @@ def parse_policy(text: str) -> PolicySpec:
             raise PolicyError(f"policy {shown(text)}: {shown(key.strip())} is given twice. Remove one of the two")
         settings.append((key.strip(), _value(value.strip())))
     return PolicySpec(head, tuple(settings))
+
+
+@lru_cache  # parsing looks through all installed packages every time
+def name_now(logged: str) -> str:
+    """The name that a logged policy of this package has now: older logs spell out defaults that are now left out."""
+    if logged.partition(":")[0] not in _BUILT_IN:
+        return logged
+    try:
+        return str(parse_policy(logged))
+    except PolicyError:
+        return logged
 
 
 def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
@@ -139,9 +160,24 @@ def _setting(spec: PolicySpec, key: str | None) -> Setting | None:
 
 def short_name(spec: PolicySpec) -> str:
     """Name of a policy with only those settings that differ from its defaults."""
-    kind = _load(spec.name)
+    return str(PolicySpec(spec.name, _without_defaults(spec, _load(spec.name))))
+
+
+def _named_settings(spec: PolicySpec) -> tuple[tuple[str, Setting], ...]:
+    """The settings that are part of a policy's name."""
+    if spec.name not in _BUILT_IN or not issubclass(kind := _load(spec.name), Selecting):
+        return spec.settings
+    return _without_defaults(spec, kind)
+
+
+def _without_defaults(spec: PolicySpec, kind: type[Any]) -> tuple[tuple[str, Setting], ...]:
     defaults = {entry.name: entry.default for entry in fields(kind)} if is_dataclass(kind) else {}
-    return str(PolicySpec(spec.name, tuple(pair for pair in spec.settings if defaults.get(pair[0]) != pair[1])))
+    return tuple(pair for pair in spec.settings if defaults.get(pair[0]) != pair[1])
+
+
+def _slug(name: str, settings: Iterable[tuple[str, Setting]]) -> str:
+    words = [f"{key}{_text(value)}" if not isinstance(value, str) else value for key, value in settings]
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([name.replace(":", "."), *words]))
 
 
 def _all_settings(spec: PolicySpec, entries: Collection[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
@@ -173,13 +209,13 @@ def _references() -> dict[str, str]:
 
 
 def _load(name: str) -> type[Any]:
-    references = _references()
-    if name not in references and ":" not in name:
-        raise PolicyError(f"policy {shown(name)}: unknown. {advice_for(name, references)}")
     if name in _BUILT_IN:
         module = import_module(_BUILT_IN[name])
         built_in: type[Any] = getattr(module, module.__all__[0])
         return built_in
+    references = _references()
+    if name not in references and ":" not in name:
+        raise PolicyError(f"policy {shown(name)}: unknown. {advice_for(name, references)}")
     policy_class = find_reference(references.get(name, name), f"policy {shown(name)}", PolicyError)
     if not isinstance(policy_class, type):
         problem = f"is a {type(policy_class).__name__}, not a class"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
 from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.simulate import Run
+from fedfloor.scheduling.registry import name_now
 
 if TYPE_CHECKING:
     from fedfloor.runs.evaluate import Evaluation
@@ -112,7 +113,7 @@ def _learning_rows(runs: "Sequence[TrainedRun]") -> dict[str, list[str]]:
 
 
 def _short(summary: RunSummary) -> str:
-    return summary.policy.removesuffix(",solver=exact")
+    return name_now(summary.policy).removesuffix(",solver=exact")
 
 
 def _print_bounds(summaries: Sequence[RunSummary], runs: "Sequence[TrainedRun]") -> None:

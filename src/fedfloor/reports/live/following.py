@@ -29,6 +29,7 @@ from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import FloorSummary, RunSummary
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, check_record, fingerprint_of, scenario_of
 from fedfloor.scenario import Scenario
+from fedfloor.scheduling.registry import name_now
 
 _LONGEST = 2**28  #: [byte] of a line; a round of a thousand floors has far less
 _LATE = 30.0  #: [s] without a round before that is worth a word, or six usual rounds
@@ -75,7 +76,7 @@ class _Reading:
         """Take the next round, whose line begins at this byte."""
         self.kept.add(record, start)
         self.recent.append(record)
-        self.rounds, self.policy, self.clock = record.round + 1, record.policy, record.clock
+        self.rounds, self.policy, self.clock = record.round + 1, name_now(record.policy), record.clock
         self.delay += record.delay
         self.is_measured = self.is_measured or predicted_delay(record) is not None
         if record.accuracy is not None:

@@ -2,11 +2,10 @@
 
 __all__ = ["GlobalModel", "Received", "Tested", "diverged"]
 
-import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -130,9 +129,10 @@ class GlobalModel:
         for entry in received:
             loss[entry.floor] = entry.loss
         if received:
-            start = self.weights
-            received = self._normalised(received)
-            self.weights = self._aggregator.combined(start, _weighted(received, weight))
+            start, points = self.weights, _weighted_points(received, weight)
+            received = self._normalised(received, points)
+            weighted = [replace(entry, points=part) for entry, part in zip(received, points.tolist(), strict=True)]
+            self.weights = self._aggregator.combined(start, weighted)
             if not all(np.isfinite(part).all() for part in (self.weights, *self._aggregator.memory.values())):
                 raise diverged(index, "the averaged weights are not finite")
             if self._averaged is not None:
@@ -143,17 +143,16 @@ class GlobalModel:
         self.last_loss = np.where(np.isnan(loss), self.last_loss, loss)
         return loss
 
-    def _normalised(self, received: Sequence[Received]) -> Sequence[Received]:
-        """What was received as if all floors had done equally many iterations; see `iteration_scales`."""
+    def _normalised(self, received: Sequence[Received], points: Floats) -> Sequence[Received]:
+        """What was received as if all floors had done their mean number of iterations, weighted by points (k,)."""
         training = self.scenario.training
         iterations = np.array([entry.iterations or training.local_iterations for entry in received])
         if np.all(iterations == iterations[0]):
             return received
-        points = np.array([entry.points for entry in received])
         scales = iteration_scales(iterations, points, training.momentum)
         learnt, start = self.engine.work.layout.learnt, self.weights if self._exchange.sends_models else np.float32(0.0)
         return [
-            dataclasses.replace(
+            replace(
                 entry,
                 model=np.where(learnt, start + np.float32(scale) * (entry.model - start), entry.model).astype(
                     np.float32
@@ -265,17 +264,16 @@ def _accuracy(confusion: Ints) -> float:
     return float(np.trace(confusion) / confusion.sum())
 
 
-def _weighted(received: Sequence[Received], weight: Floats | None) -> Sequence[Received]:
-    """What was received, with the floors' points shifted to those with more weight (M,), if a decision has weights.
+def _weighted_points(received: Sequence[Received], weight: Floats | None) -> Floats:
+    """Points of what was received in the average, (k,): shifted to floors with more weight (M,), if there are weights.
 
     Their sum stays the same, because FedAU compares it with the points of all floors.
     """
-    if weight is None:
-        return received
     points = np.array([entry.points for entry in received])
+    if weight is None:
+        return points
     shifted = points * weight[[entry.floor for entry in received]]
-    shifted *= points.sum() / shifted.sum()
-    return [dataclasses.replace(entry, points=float(part)) for entry, part in zip(received, shifted, strict=True)]
+    return np.asarray(shifted * (points.sum() / shifted.sum()))
 
 
 def diverged(index: int, problem: str) -> FailedRunError:

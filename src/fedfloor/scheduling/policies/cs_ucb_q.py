@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.scheduling.allocating import Selecting, check_setting
+from fedfloor.references import check_setting
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import History
 from fedfloor.scheduling.state import Decision, RoundState
 

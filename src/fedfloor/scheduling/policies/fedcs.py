@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedfloor.scheduling.allocating import Selecting, check_setting
+from fedfloor.references import check_setting
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Decision, RoundState
 
 

@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats
-from fedfloor.scheduling.allocating import Selecting, check_setting
+from fedfloor.references import check_setting
+from fedfloor.scheduling.allocating import Selecting
+from fedfloor.scheduling.sampling import sampled, within_channels
 from fedfloor.scheduling.state import Decision, RoundState
 
 
@@ -30,12 +32,8 @@ class Lyapunov(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling, which keeps their probabilities and never exceeds the channels."""
-        chance = self.chances(state)
-        rng = np.random.default_rng([state.seed, state.index, 6])
-        order = rng.permutation(chance.size)
-        steps = np.floor(np.cumsum(chance[order]) + rng.random())
-        floors = np.sort(order[np.diff(steps, prepend=0.0) > 0][: state.gain_up.shape[1]])
-        decision = self.served(state, floors)
+        chance, rng = self.chances(state), np.random.default_rng([state.seed, state.index, 6])
+        decision = self.served(state, sampled(chance, state.gain_up.shape[1], rng))
         weight = np.where(decision.selected, 1.0 / np.maximum(chance, 1e-12), 0.0)
         return Decision(decision.channel, decision.allocation, weight)
 
@@ -45,13 +43,13 @@ class Lyapunov(Selecting):
         This q minimises V (q t + lambda/q) + Z q P, the penalty plus the drift of a floor.
         """
         assert state.history is not None
-        gateways, channels = state.plant.gateways, state.gain_up.shape[1]
+        gateways = state.plant.gateways
         share = 1.0 if self.allocation == "exact" else state.baseline.power_share
         power = share * gateways.max_power
         debt = power_debts(state.history.recent.selected, power, self.power_share * gateways.max_power)
         delay = self.delays(state).min(axis=1)
         chance = np.minimum(np.sqrt(self.convergence * self.v / (self.v * delay + debt * power)), 1.0)
-        return np.asarray(chance * min(1.0, channels / max(float(chance.sum()), 1e-300)))
+        return within_channels(chance, state.gain_up.shape[1])
 
 
 def power_debts(selected: Bools, power: Floats, allowed: Floats) -> Floats:

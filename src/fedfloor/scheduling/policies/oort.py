@@ -10,7 +10,8 @@ import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.compute import floor_sum
-from fedfloor.scheduling.allocating import Selecting, check_setting
+from fedfloor.references import check_setting
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import History, untried
 from fedfloor.scheduling.state import Decision, RoundState
 

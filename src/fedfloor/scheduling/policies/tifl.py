@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.scheduling.allocating import Selecting, check_setting
+from fedfloor.references import check_setting
+from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import History
 from fedfloor.scheduling.state import Decision, RoundState
 

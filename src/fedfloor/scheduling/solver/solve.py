@@ -1,6 +1,6 @@
 """One interface for both solvers: the state of a round -> a decision with its objective and proven gap."""
 
-__all__ = ["fastest_delay", "first_delay", "solve"]
+__all__ = ["exact_delays", "fastest_delay", "first_delay", "solve"]
 
 from functools import partial
 
@@ -16,7 +16,7 @@ from fedfloor.scheduling.solver.reasons import reasons
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
 
-_SMALL = 200  #: floor-channel pairs
+_SMALL = 200  #: floor-channel pairs that the interpreter may decide
 
 
 def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
@@ -55,11 +55,16 @@ def _solved(state: RoundState, tradeoff: float, solver: str) -> Solution:
     )
 
 
+def exact_delays(state: RoundState) -> Floats:
+    """Least delay of every floor on every channel, (M, J) [s]; inf where it cannot take part."""
+    return decided(
+        lambda: least_delays(*pack(state)).best, is_small=_is_small(state), first_delay=partial(first_delay, "exact")
+    )
+
+
 def fastest_delay(state: RoundState) -> float:
     """Least delay [s] of any floor on any channel, so of any round that serves a floor; 0 if none can be served."""
-    delays = decided(
-        lambda: least_delays(*pack(state)).best, is_small=_is_small(state), first_delay=lambda: first_delay("exact")
-    )
+    delays = exact_delays(state)
     return float(delays.min()) if np.isfinite(delays).any() else 0.0
 
 

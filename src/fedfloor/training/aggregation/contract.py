@@ -1,6 +1,6 @@
 """Input and output of an aggregation rule: `Gathered` and `Memory` -> `Step`."""
 
-__all__ = ["Gathered", "Memory", "Rule", "Step", "Update", "refuse_outside", "stepped"]
+__all__ = ["Gathered", "Memory", "Rule", "Step", "Update", "stepped"]
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 
 from fedfloor.arrays import Floats, Vector
-from fedfloor.errors import shown
 
 #: what a rule keeps between rounds, by name; empty before the first one, and part of every checkpoint
 Memory = Mapping[str, Vector]
@@ -62,9 +61,3 @@ def stepped(weights: Floats, **memory: Floats) -> Step:
     with np.errstate(over="ignore"):  # the run ends with a message if a weight is not finite
         kept = {name: values.astype(np.float32) for name, values in memory.items()}
         return Step(weights.astype(np.float32), kept)
-
-
-def refuse_outside(name: str, value: object, low: float, high: float) -> None:
-    """Raise a ValueError unless a setting is a number from `low` to `high`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ValueError(f"{name} must be a number from {low:g} to {high:g}, got {shown(value)}")

@@ -4,6 +4,7 @@ __all__ = ["make_rule", "rule_summaries"]
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
@@ -18,12 +19,17 @@ from fedfloor.training.aggregation.contract import Rule
 _BUILT_IN = MappingProxyType(
     {module.name: f"{rules.__name__}.{module.name}" for module in iter_modules(rules.__path__)}
 )
+_PAGE = "docs/faster.md"  #: describes rules and their settings
 
 
-def make_rule(aggregation: Aggregation) -> Rule:
-    """The rule of a scenario; an own one is imported, so ask `runs.trust` first."""
-    label = f"aggregation.rule {shown(aggregation.rule)}"
-    rule: Rule = made(_load(aggregation.rule, label), aggregation.settings, label, AggregationError)
+def make_rule(aggregation: Aggregation, file: str | Path | None = None) -> Rule:
+    """The rule of a scenario; an own one is imported, so ask `runs.trust` first. Errors name the scenario's file."""
+    section = "aggregation" if file is None else f"{file}: aggregation"
+    label = f"{section}.rule {shown(aggregation.rule)}"
+    rule_class = _load(aggregation.rule, label)
+    if aggregation.settings:
+        label = f"{section}.settings of {shown(aggregation.rule)}"
+    rule: Rule = made(rule_class, aggregation.settings, label, AggregationError, page=_PAGE)
     return rule
 
 
@@ -40,4 +46,4 @@ def _load(name: str, label: str) -> type[Any]:
     if ":" not in name:
         advice = f"{advice_for(name, _BUILT_IN)} Name a rule of your own as package.module:Class"
         raise AggregationError(f"{label}: unknown. {advice}")
-    return own_class(name, label, AggregationError, ("step",), page="docs/faster.md")
+    return own_class(name, label, AggregationError, ("step",), page=_PAGE)

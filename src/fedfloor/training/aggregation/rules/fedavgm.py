@@ -4,7 +4,8 @@ __all__ = ["FedAvgM"]
 
 from dataclasses import dataclass
 
-from fedfloor.training.aggregation.contract import Gathered, Memory, Step, refuse_outside, stepped
+from fedfloor.references import check_setting
+from fedfloor.training.aggregation.contract import Gathered, Memory, Step, stepped
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,8 @@ class FedAvgM:
     learning_rate: float = 1.0  #: eta; in the long run a steady change counts eta / (1 - beta) times
 
     def __post_init__(self) -> None:
-        refuse_outside("momentum", self.momentum, 0.0, 0.9999)
-        refuse_outside("learning_rate", self.learning_rate, 1e-9, 1e9)
+        check_setting("momentum", self.momentum, 0.0, 0.9999)
+        check_setting("learning_rate", self.learning_rate, 1e-9, 1e9)
 
     def step(self, gathered: Gathered, memory: Memory) -> Step:
         """Add the velocity to the weights."""

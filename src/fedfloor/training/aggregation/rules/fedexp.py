@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedfloor.training.aggregation.contract import Gathered, Memory, Step, refuse_outside, stepped
+from fedfloor.references import check_setting
+from fedfloor.training.aggregation.contract import Gathered, Memory, Step, stepped
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class FedExP:
     epsilon: float = 1e-3  #: bounds the step where changes cancel out
 
     def __post_init__(self) -> None:
-        refuse_outside("epsilon", self.epsilon, 0.0, 1e9)
+        check_setting("epsilon", self.epsilon, 0.0, 1e9)
 
     def step(self, gathered: Gathered, memory: Memory) -> Step:  # noqa: ARG002  # it keeps nothing
         """Extrapolate the mean change."""

@@ -4,8 +4,9 @@ __all__ = ["FedStale"]
 
 from dataclasses import dataclass
 
+from fedfloor.references import check_setting
 from fedfloor.training.aggregation.absent import with_absent_floors
-from fedfloor.training.aggregation.contract import Gathered, Memory, Step, refuse_outside
+from fedfloor.training.aggregation.contract import Gathered, Memory, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class FedStale:
     stale: float = 0.5  #: weight of the last changes: 0 is plain averaging, 1 is FedVARP
 
     def __post_init__(self) -> None:
-        refuse_outside("stale", self.stale, 0.0, 1.0)
+        check_setting("stale", self.stale, 0.0, 1.0)
 
     def step(self, gathered: Gathered, memory: Memory) -> Step:
         """Replace the last changes of the floors that took part."""

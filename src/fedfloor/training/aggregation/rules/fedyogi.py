@@ -8,7 +8,8 @@ import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.errors import shown
-from fedfloor.training.aggregation.contract import Gathered, Memory, Step, refuse_outside, stepped
+from fedfloor.references import check_setting
+from fedfloor.training.aggregation.contract import Gathered, Memory, Step, stepped
 
 _SECOND_MOMENTS = ("yogi", "adam", "adagrad")
 
@@ -24,10 +25,10 @@ class FedYogi:
     second_moment: str = "yogi"  #: or `adam` (FedAdam), `adagrad` (FedAdagrad)
 
     def __post_init__(self) -> None:
-        refuse_outside("learning_rate", self.learning_rate, 1e-9, 1e9)
-        refuse_outside("beta1", self.beta1, 0.0, 0.9999)
-        refuse_outside("beta2", self.beta2, 0.0, 0.9999)
-        refuse_outside("tau", self.tau, 1e-12, 1e3)
+        check_setting("learning_rate", self.learning_rate, 1e-9, 1e9)
+        check_setting("beta1", self.beta1, 0.0, 0.9999)
+        check_setting("beta2", self.beta2, 0.0, 0.9999)
+        check_setting("tau", self.tau, 1e-12, 1e3)
         if self.second_moment not in _SECOND_MOMENTS:
             raise ValueError(f"second_moment must be yogi, adam or adagrad, got {shown(self.second_moment)}")
 
