@@ -1,5 +1,6 @@
 """Aggregation rules against their published formulas, what they keep, and what they refuse."""
 
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -255,3 +256,36 @@ def test_changes_count_as_if_all_floors_had_done_equally_many_iterations(momentu
     scaled = iteration_scales(iterations, points, momentum) * changes
     assert scaled[0] == pytest.approx(scaled[1])  # the same gradient has the same say
     assert points @ scaled == pytest.approx(points @ changes)  # and the mean is as long as before
+
+
+@pytest.mark.parametrize(
+    ("name", "models"), [("mean", 0), ("fedavgm", 1), ("fedyogi", 2), ("fedvarp", 3), ("fedstale", 3)]
+)
+def test_a_rule_keeps_no_more_models_than_the_page_says(name: str, models: int) -> None:
+    size, memory = 200_000, dict[str, Vector]()
+    weights = np.zeros(size, np.float32)
+    chosen = rule(name)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for floor in (0, 1, 2, 0):  # M = 3 floors, each changes every weight
+            step = chosen.step(gathered(weights, {floor: np.full(size, 0.1, np.float32)}), memory)
+            memory = dict(step.memory)
+            del step
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept == pytest.approx(models * weights.nbytes, abs=20_000)
+
+
+def test_the_averaged_model_keeps_one_model() -> None:
+    averaged, size = AveragedModel(0.9), 200_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(4):
+            averaged.add(np.ones(size, np.float32))
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept == pytest.approx(4 * size, abs=20_000)
