@@ -20,7 +20,7 @@ from rich.progress import track
 
 import fedfloor
 from benchmarks.studies import PLACE, append, commit, lines_of, missing
-from benchmarks.study.parts import LEVERS, PAPER, SCENARIOS, VARIANTS
+from benchmarks.study.parts import LEVERS, SCENARIOS, VARIANTS
 from benchmarks.study.runs import Run
 from fedfloor.reports.cells import change, percentage, plain, with_interval
 from fedfloor.reports.statistics import interval
@@ -62,8 +62,8 @@ class Line:
 
 
 def claims(seeds: Sequence[int]) -> list[Run]:
-    """The paper's comparison."""
-    return [Run(scenario, policy, "", seed, 300) for seed, scenario, policy in product(seeds, PAPER, POLICIES)]
+    """The paper's comparison; `paper-svhn` has the same plant and rates in simulations, so its delays are the same."""
+    return [Run("paper-cifar10", policy, "", seed, 300) for seed, policy in product(seeds, POLICIES)]
 
 
 def leaderboard(seeds: Sequence[int]) -> list[Run]:
