@@ -19,6 +19,7 @@ from fedfloor.cli.show import reports as printed
 from fedfloor.cli.show import terminal
 from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
 from fedfloor.files import only_writer
+from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
 from fedfloor.reports.making import Report
 from fedfloor.reports.reading import collect
@@ -107,7 +108,7 @@ def with_all_tables(several: int) -> Report:
         for seed in (1, 2)
     ]
     collection = gathered(*runs)
-    return Report(collection, tables(collection), Path("report.html"), (), None)
+    return Report(collection, answers(collection), tables(collection), Path("report.html"), (), None)
 
 
 def test_a_table_is_turned_before_its_rows_are_written_one_by_one(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedfloor.errors import MissingExtraError, RunLogError
 from fedfloor.files import ELSEWHERE, make_private, only_writer, refused_write
+from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
@@ -30,6 +31,7 @@ class Report:
     """The files of a report, and what they show."""
 
     collection: Collection
+    answers: tuple[str, ...]  #: what the comparison says, a sentence or two per policy
     tables: tuple[Table, ...]  #: in the order of the page; the first has a row for every policy
     page: Path
     figures: tuple[Path, ...]
@@ -47,6 +49,7 @@ class Report:
             "figures": [str(path) for path in self.figures],
             "csv": None if self.csv is None else str(self.csv),
             "problems": list(self.collection.problems),
+            "answers": list(self.answers),
             "runs": [_as_json(run) for run in self.collection.runs],
             "tables": [asdict(table) for table in self.tables],
         }
@@ -81,7 +84,7 @@ def make_report(
         figures = write_pictures(results, place / PICTURES, pdf=pdf, on_figure=on_step)
         on_step("page")
         write_page(results, all_tables, place / PAGE)
-    return Report(collection, all_tables, place / PAGE, figures, csv_file)
+    return Report(collection, answers(collection), all_tables, place / PAGE, figures, csv_file)
 
 
 def refuse_foreign(place: Path) -> None:

@@ -1,6 +1,17 @@
 """Building blocks of the page as HTML; names that users chose are escaped here."""
 
-__all__ = ["Card", "PageTable", "Part", "contents", "notice", "part_html", "picker", "run_controls", "table_html"]
+__all__ = [
+    "Card",
+    "PageTable",
+    "Part",
+    "answers_html",
+    "contents",
+    "notice",
+    "part_html",
+    "picker",
+    "run_controls",
+    "table_html",
+]
 
 import html
 import re
@@ -86,6 +97,14 @@ def contents(sections: Sequence[Section]) -> str:
     """Links to the sections of the page."""
     links = "".join(f'<a href="#{section.id}">{html.escape(section.link or section.title)}</a>' for section in sections)
     return f'<nav class="contents" aria-label="Contents">{links}</nav>'
+
+
+def answers_html(sentences: Sequence[str]) -> str:
+    """What the comparison says; empty without sentences."""
+    if not sentences:
+        return ""
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    return f'<ul class="answers" aria-label="What the comparison says">{items}</ul>'
 
 
 def notice(title: str, entries: Sequence[str]) -> str:

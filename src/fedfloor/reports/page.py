@@ -13,6 +13,7 @@ from string import Template
 
 import fedfloor
 from fedfloor.characters import printable
+from fedfloor.reports.answers import answers
 from fedfloor.reports.drawing.figure import Panel
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import SingleRuns, single_runs
@@ -20,6 +21,7 @@ from fedfloor.reports.markup import (
     Card,
     PageTable,
     Part,
+    answers_html,
     contents,
     notice,
     part_html,
@@ -46,6 +48,7 @@ def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> Non
         "title": html.escape(f"{results.collection.name}: fedfloor report"),
         "heading": html.escape(results.collection.name),
         "lead": _lead(results.collection),
+        "answers": answers_html(answers(results.collection)),
         "contents": contents([part.section for part in content.parts]),
         "notices": _notices(results.collection),
         "picker": picker(results.looks),

@@ -31,7 +31,11 @@ def print_problems(report: Report) -> None:
 
 
 def print_report(report: Report) -> None:
-    """All tables, and where to look further."""
+    """What the comparison says, all tables, and where to look further."""
+    for sentence in report.answers:
+        OUT.print(sentence)
+    if report.answers:
+        OUT.print("")
     for table in report.tables:
         _print(table)
         OUT.print(f"{table.note}\n" if table.note else "")
