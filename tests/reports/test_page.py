@@ -28,7 +28,7 @@ FLAGS = (
 )  # fmt: skip
 HOSTILE = '</script><script>window.hit=1</script><img src=x onerror="window.hit=1"> & "\'<b>`$title %{y} &lt;'
 #: of every page, whatever it holds
-ALWAYS = {"delay", "participation", "time-0", "energy-0", "timeline", "map", "cuts"}
+ALWAYS = {"delay", "participation", "time-0", "energy-0", "timeline", "map", "cuts", "turns"}
 FAILED = {"failures"}
 TRAINED = {"accuracy-rounds", "accuracy-time", "rates", "data", "bound"}
 Shell = Callable[..., Any]
@@ -253,8 +253,8 @@ def test_the_slider_moves_timeline_and_map(browser: Any, full_page: Path) -> Non
         "const slider = document.querySelector('#round-choice'); slider.value = 2;"
         "slider.dispatchEvent(new Event('input', { bubbles: true }))"
     )
-    until(browser, "return document.querySelector('#fig-timeline').layout.xaxis.title.text.endsWith('round 3')")
-    assert browser.execute_script("return document.querySelector('#round-shown').textContent") == "round 3"
+    until(browser, "return document.querySelector('#fig-timeline').layout.xaxis.title.text.endsWith('round 2')")
+    assert browser.execute_script("return document.querySelector('#round-shown').textContent") == "round 2"
     browser.execute_script(
         "const cuts = document.querySelector('#map-cuts'); cuts.value = 'round';"
         "cuts.dispatchEvent(new Event('change', { bubbles: true }))"

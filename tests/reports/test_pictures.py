@@ -22,7 +22,7 @@ from fedfloor.scenario import Floor
 from tests.reports.made_up import gathered, made_up
 
 #: without training and without failures
-PLAIN = {"delay", "participation", "time-per-floor", "energy-per-floor"}
+PLAIN = {"delay", "participation", "time-per-floor", "energy-per-floor", "turns"}
 
 
 def write(collection: Collection, folder: Path, *, pdf: bool = False) -> tuple[Path, ...]:

@@ -177,7 +177,7 @@ def test_presets_carry_the_layers_of_their_network(preset: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "floors", "devices", "channels"),
     [("quick", 6, 18, 3), ("paper-cifar10", 6, 12, 3), ("paper-svhn", 6, 12, 3), ("factory", 20, 200, 6),
-     ("paper-cifar10-random", 6, 12, 3), ("paper-svhn-random", 6, 12, 3),
+     ("paper-cifar10-random", 6, 12, 3), ("paper-svhn-random", 6, 12, 3), ("paper-cifar10-fast", 6, 12, 3),
      ("campus", 1000, 10_000, 100), ("line", 5, 21, 3)],
 )  # fmt: skip
 def test_presets_have_their_size(preset: str, floors: int, devices: int, channels: int) -> None:
@@ -204,6 +204,18 @@ def test_the_papers_plant_is_fixed_and_as_sec_vii_says(preset: str, varied: tupl
     distances = [floor.gateway.distance for floor in plant.floors]
     assert distances[3] == max(distances) == 2000.0
     assert np.mean([device.samples for device in plant.devices]) == pytest.approx(1000, rel=0.1)
+
+
+def test_the_fast_preset_is_the_papers_plant_with_the_best_setting_of_the_study() -> None:
+    from benchmarks.study.parts import BEST
+
+    fast, plain = fedfloor.load("paper-cifar10-fast"), fedfloor.load("paper-cifar10")
+    assert (fast.floors, fast.plant_seed, fast.layers) == (plain.floors, plain.plant_seed, plain.layers)
+    best = fedfloor.load("paper-cifar10", BEST.settings)
+    for part in ("training", "precision", "aggregation", "participation", "radio", "costs", "baseline"):
+        assert getattr(fast, part) == getattr(best, part)
+    name, _, settings = BEST.policy.partition(":")
+    assert (fast.policy.name, f"v={fast.policy.settings['v']}") == (name, settings)
 
 
 @pytest.mark.parametrize("preset", ["paper-cifar10", "paper-svhn", "paper-cifar10-random", "paper-svhn-random"])

@@ -9,7 +9,7 @@ from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.plots import ROWS, plain
 from fedfloor.reports.drawing.scales import spread
 from fedfloor.reports.measures.phases import PHASES
-from fedfloor.reports.palette import PART_COLOURS
+from fedfloor.reports.palette import PART_COLOURS, TURN_COLOURS
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results
 
@@ -50,6 +50,7 @@ def single_runs(results: Results, numbers: int = _NUMBERS) -> SingleRuns:
         "phases": [
             [phase, PART_COLOURS[phase], k] for k, phase in enumerate(PHASES) if phase != "link" or results.has_links
         ],
+        "turns": list(TURN_COLOURS.items()),
         "runs": entries,
         "plants": [json.loads(plant) for plant in plants],
     }

@@ -210,7 +210,36 @@
     };
   }
 
-  const EXPLORED = { "fig-timeline": timelineFigure, "fig-map": mapFigure, "fig-cuts": cutsFigure };
+  function turnsFigure() {
+    const run = report.runs[choice.run];
+    const names = report.plants[run.plant].floors;
+    const rounds = run.timeline.map((entry) => entry[0]);
+    const step = Math.max(1, Math.ceil(names.length / 40));
+    const ticks = names.map((_, at) => at).filter((at) => at % step === 0);
+    const kinds = report.turns.map(([, colour], at) => [isDark() && at === 0 ? "#3a424a" : colour, at]);
+    const count = kinds.length;
+    const met = new Set(run.turns.flat());
+    const keys = report.turns.map(([name], at) => ({ // a legend for what occurs in this run
+      type: "scatter", mode: "markers", x: [null], y: [null], name, marker: { symbol: "square", size: 11, color: kinds[at][0] },
+      visible: met.has(at) ? true : false, hoverinfo: "skip",
+    }));
+    return {
+      data: [{
+        type: "heatmap", z: run.turns, x: rounds, y: names.map((_, at) => at), zmin: -0.5, zmax: count - 0.5, showscale: false,
+        colorscale: kinds.flatMap(([colour, at]) => [[at / count, colour], [(at + 1) / count, colour]]),
+        ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
+        text: run.turns.map((row, m) => row.map((turn) => `${text(names[m])}: ${report.turns[turn][0]}`)),
+        hovertemplate: "round %{x}<br>%{text}<extra></extra>", showlegend: false,
+      }, ...keys],
+      height: Math.min(900, 150 + 20 * names.length),
+      layout: {
+        showlegend: true, xaxis: { title: { text: "round" }, showgrid: false, range: [rounds[0] - 0.5, rounds.at(-1) + 0.5] },
+        yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), range: [names.length - 0.5, -0.5], showgrid: false },
+      },
+    };
+  }
+
+  const EXPLORED = { "fig-turns": turnsFigure, "fig-timeline": timelineFigure, "fig-map": mapFigure, "fig-cuts": cutsFigure };
 
   function chooseRun() {
     const select = byId("run-choice");
@@ -230,6 +259,7 @@
     choice.at = Math.min(Number(slider.value), last);
     chooseRound();
     draw("fig-cuts");
+    draw("fig-turns");
   }
 
   function placeOf(round) { // of the rounds that are shown, the first that is not before this one

@@ -1,6 +1,6 @@
 """How series and parts are told apart, one home for print and page: Matplotlib's and Plotly's names side by side."""
 
-__all__ = ["COLOURS", "PART_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
+__all__ = ["COLOURS", "PART_COLOURS", "TURN_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +13,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 #: for the phases of a round on the page: Tol's light scheme, distinct from the colours of series
 PART_COLOURS = MappingProxyType(
     {"download": "#77AADD", "device": "#EEDD88", "link": "#BBCC33", "gateway": "#44BB99", "upload": "#EE8866"}
+)
+#: for what a floor does in a round: Tol's muted scheme, distinct from the colours of series and of phases
+TURN_COLOURS = MappingProxyType(
+    {
+        "waited": "#DDDDDD",
+        "done": "#44AA99",
+        "failed: energy": "#882255",
+        "failed: memory": "#332288",
+        "failed: lost": "#999933",
+    }
 )
 #: (Plotly's, Matplotlib's)
 _DASHES: tuple[tuple[str, Linestyle], ...] = (

@@ -13,7 +13,7 @@ def test_a_timeline_goes_from_phase_to_phase(real: ReadRun) -> None:
     run = lay_out_run(real)
     for index in range(run.rounds.size):
         timeline = measure(run, index, phase_times(run))
-        assert timeline.round == index + 1
+        assert timeline.round == index
         selected = [gateway for gateway in real.records[index].gateways if gateway.selected]
         assert [run.floors[m] for m in timeline.floors] == [gateway.name for gateway in selected]
         assert list(timeline.channel) == [gateway.channel for gateway in selected]

@@ -42,7 +42,7 @@ def draw(results: Results) -> "Drawing | None":
     if not np.isfinite(cut).any():
         return None
     figure, axes = one_panel(min(6.0, 1.0 + 0.15 * len(run.devices)))
-    place = (0.5, run.rounds[-1] + 0.5, len(run.devices) - 0.5, -0.5)
+    place = (-0.5, run.rounds[-1] - 0.5, len(run.devices) - 0.5, -0.5)
     layers = len(run.run.scenario.layers)
     image = axes.imshow(cut, aspect="auto", interpolation="nearest", extent=place, cmap="viridis", vmin=0, vmax=layers)
     name_devices(axes, run.devices)

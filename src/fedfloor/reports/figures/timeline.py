@@ -19,7 +19,7 @@ from fedfloor.reports.sections import RUN
 class Timeline:
     """One round of the floors that were selected."""
 
-    round: int  #: from 1
+    round: int  #: from 0, as in the log
     floors: Ints  #: (P,) indices
     channel: tuple[int | None, ...]  #: (P,)
     failure: tuple[str | None, ...]  #: (P,)
@@ -31,7 +31,7 @@ def measure(run: RunArrays, index: int, phases: Floats) -> Timeline:
     selected = np.flatnonzero(run.selected[index])
     attempts = [gateway for gateway in run.run.records[index].gateways if gateway.selected]
     return Timeline(
-        round=int(run.rounds[index]),
+        round=int(run.rounds[index]) - 1,
         floors=selected,
         channel=tuple(gateway.channel for gateway in attempts),
         failure=tuple(gateway.failure for gateway in attempts),

@@ -1,0 +1,32 @@
+"""What every floor did in every round."""
+
+import numpy as np
+
+from fedfloor.reports.arrays import lay_out_run
+from fedfloor.reports.figures.turns import draw, explore, measure
+from fedfloor.reports.palette import COLOURS, PART_COLOURS, TURN_COLOURS
+from fedfloor.reports.results import results_of
+from tests.reports.made_up import gathered, made_up
+
+NAMES = list(TURN_COLOURS)
+
+
+def test_floors_wait_finish_or_fail_for_a_cause() -> None:
+    run = lay_out_run(made_up("random", rounds=3, selected=[True, True, True, False, False, False], failed=[1]))
+    turns = measure(run)
+    assert turns.shape == (6, 3)
+    assert [NAMES[turn] for turn in turns[:, 0]] == ["done", "failed: energy", "done", "waited", "waited", "waited"]
+    assert np.asarray(explore(run, np.array([0, 2]))["turns"]).shape == (6, 2)
+
+
+def test_the_picture_names_only_what_occurs() -> None:
+    drawing = draw(results_of(gathered(made_up("random", failed=[0]))))
+    assert drawing is not None
+    (legend,) = drawing.legends or [axes.get_legend() for axes in drawing.axes]
+    assert legend is not None
+    assert [entry.get_text() for entry in legend.get_texts()] == ["waited", "done", "failed: energy"]
+
+
+def test_no_colour_means_two_things() -> None:
+    every = [*COLOURS, *PART_COLOURS.values(), *TURN_COLOURS.values()]
+    assert len({colour.lower() for colour in every}) == len(every)
