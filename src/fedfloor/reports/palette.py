@@ -2,8 +2,9 @@
 
 __all__ = ["COLOURS", "PART_COLOURS", "TURN_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 Linestyle = str | tuple[float, tuple[float, ...]]
@@ -64,8 +65,16 @@ def look_of(index: int, label: str = "") -> Look:
 
 
 def looks_of(labels: Iterable[str]) -> tuple[Look, ...]:
-    """Looks of several series, in their order."""
-    return tuple(look_of(index, label) for index, label in enumerate(labels))
+    """Looks of several series, in their order; the same names get the same looks in every order."""
+    names = tuple(labels)
+    ranked = sorted(names, key=_in_words)
+    return tuple(replace(look_of(ranked.index(name), name), index=index) for index, name in enumerate(names))
+
+
+def _in_words(label: str) -> list[tuple[float, str]]:
+    """What labels are sorted by: words by letters and numbers by size, so that v=2 comes before v=10."""
+    words = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label)
+    return [(float(word), "") if at % 2 else (-1.0, word) for at, word in enumerate(words)]
 
 
 def shade_of(series: int) -> float:
