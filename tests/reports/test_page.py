@@ -380,7 +380,7 @@ def test_a_simulation_says_what_training_would_add(browser: Any, simulation: Pat
     plots = plots_on(browser)
     assert set(plots) - FAILED == ALWAYS
     assert all(plots.values()), plots
-    text = browser.execute_script("return document.querySelector('main').innerText")
+    text = browser.execute_script("return document.querySelector('footer details').textContent")
     for words in ("fedfloor run", "participation.observe_every", "holding.json", "fedfloor tradeoff"):
         assert words in text
     assert complaints(browser) == []

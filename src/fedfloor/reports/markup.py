@@ -6,6 +6,7 @@ __all__ = [
     "Part",
     "answers_html",
     "contents",
+    "left_out_html",
     "notice",
     "part_html",
     "picker",
@@ -167,11 +168,7 @@ def part_html(part: Part, looks: Sequence[Look]) -> str:
     """A section of the page with its figures."""
     section = part.section
     sentence = f"<p>{_words(section.sentence)}</p>" if section.sentence else ""
-    reasons = {card.missing for card in part.cards}
-    if len(reasons) == 1 and not any(card.plots for card in part.cards):  # one sentence is enough
-        cards = f'<p class="missing card">{_words(reasons.pop())}</p>'
-    else:
-        cards = "\n".join(_card_html(card, looks) for card in part.cards)
+    cards = "\n".join(_card_html(card, looks) for card in part.cards)
     grid = f'<div class="grid">\n{cards}\n</div>' if cards else ""
     title = html.escape(section.title)
     head = f'<section id="{section.id}" aria-labelledby="h-{section.id}">\n<h2 id="h-{section.id}">{title}</h2>'
@@ -184,9 +181,6 @@ def _card_html(card: Card, looks: Sequence[Look]) -> str:
     kind = "card wide" if card.figure.wide else "card"
     swatch = f"{_swatch(looks[series])} " if series is not None else ""
     title = f"<h3>{swatch}{html.escape(card.title)}</h3>"
-    if not card.plots:
-        reason = f'<p class="missing">{_words(card.missing)}</p>'
-        return f'<figure class="{kind}"{about}><figcaption>{title}{reason}</figcaption></figure>'
     choice = ""
     if len(card.panel.choices) > 1:
         options = "".join(
@@ -201,6 +195,15 @@ def _card_html(card: Card, looks: Sequence[Look]) -> str:
         f'<div class="plot" id="fig-{card.id}" role="img" aria-label="{label}" style="min-height:{height}px"></div>'
         "</figure>"
     )
+
+
+def left_out_html(cards: Sequence[Card]) -> str:
+    """Figures that have nothing to draw, and why, folded up; empty without any."""
+    if not cards:
+        return ""
+    items = "".join(f"<li>{html.escape(card.title)}: {_words(card.missing)}</li>" for card in cards)
+    count = "1 figure has" if len(cards) == 1 else f"{len(cards)} figures have"
+    return f"<details><summary>{count} no data in these runs</summary><ul>{items}</ul></details>"
 
 
 def table_html(table: PageTable, looks: Sequence[Look], *, caption: bool = True) -> str:

@@ -23,6 +23,7 @@ from fedfloor.reports.markup import (
     Part,
     answers_html,
     contents,
+    left_out_html,
     notice,
     part_html,
     picker,
@@ -53,7 +54,7 @@ def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> Non
         "notices": _notices(results.collection),
         "picker": picker(results.looks),
         "sections": "\n".join(part_html(part, results.looks) for part in content.parts),
-        "footer": _footer(),
+        "footer": left_out_html(content.left_out) + _footer(),
     }
     page = Template(asset("page.html")).substitute(
         {key: printable(text) for key, text in texts.items()},
@@ -70,19 +71,27 @@ class Content:
     """What stands between head and foot of the page."""
 
     parts: tuple[Part, ...]  #: from top to bottom
+    left_out: tuple[Card, ...]  #: that have nothing to draw
     data: Mapping[str, object]  #: for the page's script; `plain` makes it ready for JSON
 
 
 def content_of(results: Results, tables: Sequence[PageTable], single: SingleRuns) -> Content:
     """All figures and tables of some runs, and the data that the page's script draws them from."""
-    parts = tuple(_parts(results, tables, single))
-    cards = [card for part in parts for card in part.cards if card.plots]
+    is_real = all(run.is_real for run in results.collection.runs)
+    every = [
+        Card(figure, panel, is_real)
+        for figure in all_figures()
+        if figure.plot is not None
+        for panel in figure.plot(results) or (Panel(None),)  # which says why there is none
+    ]
+    parts = tuple(_parts(results, [card for card in every if card.plots], tables, single))
+    cards = [card for part in parts for card in part.cards]
     data = {
         "series": [look.label for look in results.looks],
         "figures": {f"fig-{card.id}": _input_of(card) for card in cards},
         **single.data,
     }
-    return Content(parts, data)
+    return Content(parts, tuple(card for card in every if not card.plots), data)
 
 
 def is_page(path: Path) -> bool:
@@ -110,18 +119,11 @@ def _embedded(data: Mapping[str, object]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _parts(results: Results, tables: Sequence[PageTable], single: SingleRuns) -> Iterator[Part]:
+def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable], single: SingleRuns) -> Iterator[Part]:
     """The page from top to bottom: a table, the sections with their figures, more tables."""
     if tables:
         headline = table_html(tables[0], results.looks, caption=False)
         yield Part(Section("headline", tables[0].title, link="Overview"), body=headline)
-    is_real = all(run.is_real for run in results.collection.runs)
-    cards = [
-        Card(figure, panel, is_real)
-        for figure in all_figures()
-        if figure.plot is not None
-        for panel in figure.plot(results) or (Panel(None),)  # which says why there is none
-    ]
     for section in SECTIONS:
         content = [card for card in cards if card.figure.section == section]
         content.sort(key=lambda card: -1 if card.panel.series is None else card.panel.series)  # series by series

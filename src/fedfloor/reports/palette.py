@@ -23,6 +23,7 @@ TURN_COLOURS = MappingProxyType(
         "failed: energy": "#882255",
         "failed: memory": "#332288",
         "failed: lost": "#999933",
+        "failed": "#AA4499",
     }
 )
 #: (Plotly's, Matplotlib's)

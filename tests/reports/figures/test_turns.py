@@ -1,5 +1,7 @@
 """What every floor did in every round."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fedfloor.reports.arrays import lay_out_run
@@ -17,6 +19,13 @@ def test_floors_wait_finish_or_fail_for_a_cause() -> None:
     assert turns.shape == (6, 3)
     assert [NAMES[turn] for turn in turns[:, 0]] == ["done", "failed: energy", "done", "waited", "waited", "waited"]
     assert np.asarray(explore(run, np.array([0, 2]))["turns"]).shape == (6, 2)
+
+
+def test_a_cause_that_nobody_knows_is_still_a_failure() -> None:
+    run = made_up("random", rounds=1)
+    floor = replace(run.records[0].gateways[0], completed=False, failure="<b>")
+    strange = replace(run.records[0], gateways=(floor, *run.records[0].gateways[1:]))
+    assert NAMES[measure(lay_out_run(replace(run, records=(strange,))))[0, 0]] == "failed"
 
 
 def test_the_picture_names_only_what_occurs() -> None:

@@ -28,7 +28,8 @@ def measure(run: RunArrays) -> Ints:
     for t in np.flatnonzero((run.selected & ~run.completed).any(axis=1)).tolist():
         for m, gateway in enumerate(run.run.records[t].gateways):
             if gateway.failure is not None:
-                turns[m, t] = _TURNS.index(f"failed: {gateway.failure}")
+                cause = f"failed: {gateway.failure}"
+                turns[m, t] = _TURNS.index(cause if cause in _TURNS else "failed")  # logs are others' words
     return turns
 
 

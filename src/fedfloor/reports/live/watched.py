@@ -183,8 +183,7 @@ class Watched:
             content = content_of(results, (), single_runs(results, _EXPLORED))
         except FedfloorError as error:  # a log that is being cut back; the next drawing sees it whole
             return {"version": "", "sections": "", "picker": "", "data": None, "note": "", "problems": [str(error)]}
-        parts = [replace(part, cards=tuple(card for card in part.cards if card.plots)) for part in content.parts]
-        sections = "\n".join(part_html(part, results.looks) for part in parts if part.cards)
+        sections = "\n".join(part_html(part, results.looks) for part in content.parts if part.cards)
         note = ""
         if self._stride > 1:
             every = f"one of every {self._stride} rounds, drawn at random"
