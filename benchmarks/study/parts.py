@@ -83,8 +83,8 @@ EVERY = (SOLVER, *LEVERS)
 BEST = with_levers(EVERY)
 
 
-#: rounds of runs with most levers; on SVHN the first fifty hardly learn, whatever the policy
-FAST = MappingProxyType({"paper-cifar10": 110, "paper-svhn": 150})
+#: rounds of runs with most levers
+FAST = MappingProxyType({"paper-cifar10": 150, "paper-svhn": 150})
 
 
 def levers() -> list[Run]:
