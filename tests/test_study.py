@@ -14,7 +14,6 @@ from benchmarks.study.parts import (
     BEST,
     CLAIM_ROUNDS,
     EVERY,
-    FAST,
     PAPER,
     PARTS,
     PUBLISHED,
@@ -89,11 +88,9 @@ def test_accuracies_are_means_of_20_rounds_and_times_are_taken_from_them() -> No
 
 def test_levers_are_compared_at_the_accuracy_that_the_published_setting_ends_with() -> None:
     lines = [made(PUBLISHED.on("paper-cifar10", seed, 300), delay=50.0) for seed in SEEDS]
-    lines += [
-        made(BEST.on("paper-cifar10", seed, FAST["paper-cifar10"]), delay=10.0, end=0.5, half_way=20) for seed in SEEDS
-    ]
+    lines += [made(BEST.on("paper-cifar10", seed, FAST_ROUNDS), delay=10.0, end=0.5, half_way=20) for seed in SEEDS]
     without = with_levers(EVERY[1:])
-    lines += [made(without.on("paper-cifar10", seed, FAST["paper-cifar10"]), end=0.1) for seed in SEEDS]
+    lines += [made(without.on("paper-cifar10", seed, FAST_ROUNDS), end=0.1) for seed in SEEDS]
     text = tables.levers_tables(by_run(lines))["levers paper-cifar10"]
     (best,) = [row for row in text if row.startswith("| all levers")]
     level = final_accuracy(lines[0])

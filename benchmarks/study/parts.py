@@ -6,7 +6,7 @@ __all__ = [
     "CLAIM_ROUNDS",
     "DOSES",
     "EVERY",
-    "FAST",
+    "FAST_ROUNDS",
     "ORACLE",
     "PAPER",
     "PARTS",
@@ -83,16 +83,15 @@ EVERY = (SOLVER, *LEVERS)
 BEST = with_levers(EVERY)
 
 
-#: rounds of runs with most levers
-FAST = MappingProxyType({"paper-cifar10": 150, "paper-svhn": 150})
+FAST_ROUNDS = 150  #: of runs with most levers
 
 
 def levers() -> list[Run]:
     """Published, our best, and our best without each lever, with all seeds; each lever alone with few."""
     without = [with_levers([other for other in EVERY if other != name]) for name in EVERY]
     runs = [PUBLISHED.on(scenario, seed, 300) for seed, scenario in product(SEEDS, PAPER)]
-    runs += [BEST.on(scenario, seed, FAST[scenario]) for seed, scenario in product(SEEDS, PAPER)]
-    runs += [part.on(scenario, seed, FAST[scenario]) for seed, scenario, part in product(SEEDS, PAPER, without)]
+    runs += [BEST.on(scenario, seed, FAST_ROUNDS) for seed, scenario in product(SEEDS, PAPER)]
+    runs += [part.on(scenario, seed, FAST_ROUNDS) for seed, scenario, part in product(SEEDS, PAPER, without)]
     return runs + [with_levers([name]).on(PAPER[0], seed, 300) for seed, name in product(FEW, EVERY)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.study.measures import WINDOW, accuracy_at
-from benchmarks.study.parts import BEST, FAST, PAPER, PUBLISHED
+from benchmarks.study.parts import BEST, FAST_ROUNDS, PAPER, PUBLISHED
 from benchmarks.study.runs import Line, Run
 from benchmarks.study.tables import seeds_of
 from fedfloor.reports.drawing.lines import Lines, draw_lines
@@ -22,7 +22,7 @@ def draw_sooner(lines: Mapping[Run, Line], folder: Path) -> list[Path]:
     paths = []
     for scenario in PAPER:
         published = list(seeds_of(lines, PUBLISHED, scenario, 300).values())
-        ours = list(seeds_of(lines, BEST, scenario, FAST[scenario]).values())
+        ours = list(seeds_of(lines, BEST, scenario, FAST_ROUNDS).values())
         if not published or not ours:
             continue
         looks = looks_of(["ddsra as published", "fedfloor, all levers"])

@@ -34,7 +34,7 @@ from benchmarks.study.parts import (
     CLAIMED,
     DOSES,
     EVERY,
-    FAST,
+    FAST_ROUNDS,
     ORACLE,
     PAPER,
     PUBLISHED,
@@ -92,9 +92,9 @@ def levers_tables(lines: Lines) -> Tables:
         if not published:
             continue
         levels = {seed: final_accuracy(line) for seed, line in published.items()}
-        named = [("as published", PUBLISHED, 300), ("all levers", BEST, FAST[scenario])]
+        named = [("as published", PUBLISHED, 300), ("all levers", BEST, FAST_ROUNDS)]
         named += [
-            (f"without: {name}", with_levers([other for other in EVERY if other != name]), FAST[scenario])
+            (f"without: {name}", with_levers([other for other in EVERY if other != name]), FAST_ROUNDS)
             for name in EVERY
         ]
         named += [(f"only: {name}", with_levers([name]), 300) for name in EVERY]
