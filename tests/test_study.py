@@ -14,6 +14,7 @@ from benchmarks.study.parts import (
     BEST,
     CLAIM_ROUNDS,
     EVERY,
+    FAST_ROUNDS,
     PAPER,
     PARTS,
     PUBLISHED,
