@@ -30,3 +30,17 @@ def test_every_command_takes_h_for_help(context: click.Context) -> None:
     assert option is not None
     assert sorted(option.opts) == ["--help", "-h"]
     assert all("-h" not in entry.opts for entry in context.command.params if entry is not option)
+
+
+@each_command
+def test_no_line_of_a_help_is_cut_off(context: click.Context) -> None:
+    usage, _, text = context.get_help().partition("\n\n")
+    assert usage.startswith("Usage: ")  # ends in "..." where arguments may be repeated
+    assert [line for line in text.splitlines() if line.endswith("...") or len(line) > 80] == []
+
+
+@each_command
+def test_every_command_has_a_summary_of_one_sentence(context: click.Context) -> None:
+    summary = context.command.get_short_help_str(limit=61)
+    assert summary.endswith(".")
+    assert not summary.endswith("...")

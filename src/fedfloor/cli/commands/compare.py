@@ -48,9 +48,10 @@ def compare(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Train every policy with every seed on the same weather, data and first weights, then write one report.
+    """Train several policies with several seeds and compare them.
 
-    The same command resumes an interrupted comparison. Needs the extras 'train' and 'report'.
+    All runs of a seed have the same weather, data and first weights. The same command resumes an
+    interrupted comparison. Needs the extras 'train' and 'report'.
 
     Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
     """

@@ -28,7 +28,9 @@ DataArgument = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist
 
 @data_app.command("fetch")
 def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietOption = False) -> None:
-    """Download the official files of a data set and check them; an interrupted download continues.
+    """Download the official files of a data set and check them.
+
+    An interrupted download continues where it stopped.
 
     Example:  fedfloor data fetch cifar10
     """
@@ -66,7 +68,9 @@ def data_show(
 
 @data_app.command("verify")
 def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: FormatOption = Format.TABLE) -> None:
-    """Read a data set and show what it holds and whether its files are the official ones.
+    """Check whether the files of a data set are the official ones.
+
+    The data set is read, and what it contains is shown.
 
     Example:  fedfloor data verify fashion-mnist --data-dir /usr/share/datasets
     """

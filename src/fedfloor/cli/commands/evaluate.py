@@ -20,7 +20,9 @@ def evaluate(
     own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Test the model of a run's last checkpoint: accuracy and confusion matrix. Needs the extra 'train'.
+    """Test the model of a run's last checkpoint. Needs the extra 'train'.
+
+    Prints its test accuracy and confusion matrix.
 
     Example:  fedfloor evaluate runs/demo --export model.safetensors
     """

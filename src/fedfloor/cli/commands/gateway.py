@@ -12,9 +12,10 @@ def gateway(
     options: GatewayOptions = GatewayOptions(),  # noqa: B008  # frozen
     quiet: WarningsOnlyOption = False,
 ) -> None:
-    """Run the gateway of a floor: train the tops for its devices, and answer the base station. Needs 'deploy'.
+    """Run a gateway: it trains with the devices of its floor. Needs the extra 'deploy'.
 
-    The first line on standard output is the address on which devices can join. Ctrl-C or SIGTERM ends it.
+    A gateway trains the tops of the network and answers the base station. The first line on standard output is
+    the address on which devices can join. Ctrl-C or SIGTERM ends it.
 
     Example:  fedfloor gateway --server 10.0.0.1:7443 --listen 0.0.0.0:7444 --certs certs/gateway/press
     """

@@ -41,9 +41,10 @@ def local_plant(
     quiet: WarningsOnlyOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Run a whole plant on this machine: every gateway and device is a process, over mutual TLS. Needs 'deploy'.
+    """Run a whole plant on this machine. Needs the extra 'deploy'.
 
-    Ctrl-C ends all of them. Devices hold their shares of the scenario's data set.
+    Every gateway and device is a process; they talk over mutual TLS. Devices hold their shares of the
+    scenario's data set. Ctrl-C ends all of them.
 
     Example:  fedfloor local-plant quick --set training.min_cut=1 --set baseline.cut=1 --set participation.rates=uniform
     """

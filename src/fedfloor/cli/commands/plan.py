@@ -34,7 +34,9 @@ def plan(
     own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Decide one round: which floors are selected, on which channel, with which cuts, frequencies and powers.
+    """Decide one round of a snapshot or of a run.
+
+    The decision says which floors are selected, on which channels, and with which cuts, frequencies and powers.
 
     Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
     """

@@ -74,7 +74,7 @@ def profile(
         ProfileFormat, typer.Option("--format", help="Table, JSON, or the TOML layer list of a scenario.")
     ] = ProfileFormat.TABLE,
 ) -> None:
-    """Show FLOPs and bytes of every layer, and the totals for every cut. Needs the extra 'train'.
+    """Show FLOPs and bytes of every layer and every cut. Needs the extra 'train'.
 
     With --costs measured, time every layer on this machine and write a hardware profile.
 

@@ -34,7 +34,9 @@ def run(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Train: rounds of scheduling and real split training on the simulated plant. Needs the extra 'train'.
+    """Train a model in rounds on the simulated plant. Needs the extra 'train'.
+
+    Every round is scheduled by a policy; the selected floors then do real split training.
 
     Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
     """

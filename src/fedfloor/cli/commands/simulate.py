@@ -29,7 +29,7 @@ def simulate(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Run rounds of scheduling on the simulated plant, without training.
+    """Simulate rounds of scheduling, without training.
 
     Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
     """

@@ -30,9 +30,10 @@ def tradeoff(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Measure delay and participation of ddsra over V, beside the bounds of Theorem 2.
+    """Measure delay and participation of ddsra over V.
 
-    V is the weight of a second of delay against a missed round of participation: a larger V gives shorter rounds.
+    V is the weight of a second of delay against a missed round of participation: a larger V gives shorter rounds. The
+    bounds of Theorem 2 are shown beside the measurements.
 
     Example:  fedfloor tradeoff paper-cifar10 --rounds 300
     """
