@@ -139,6 +139,21 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     assert rows["time to decide"] == "-"
 
 
+def test_an_evaluation_tells_the_test_accuracy_and_the_share_of_every_class(narrow: io.StringIO) -> None:
+    evaluation: Any = {
+        "run": "runs/a",
+        "rounds": 20,
+        "accuracy": 0.794,
+        "loss": 0.6,
+        "samples": 1000,
+        "same_data": True,
+    }
+    runs.print_evaluation({**evaluation, "confusion": [[397, 103], [103, 397]], "exported": None})
+    said = lines(narrow)
+    assert "runs/a, after 20 rounds: test accuracy 79.40% (1,000 samples), test loss" in said[0]
+    assert any(line.split() == ["0", "397", "103", "79%"] for line in said)
+
+
 def shown_note(width: int, note: Any, monkeypatch: pytest.MonkeyPatch, label: str = "ddsra:v=1") -> str:
     said = io.StringIO()
     console = Console(file=said, width=width, force_terminal=True, color_system=None)

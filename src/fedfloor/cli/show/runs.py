@@ -143,8 +143,8 @@ def _print_bounds(summaries: Sequence[RunSummary], runs: "Sequence[TrainedRun]")
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Accuracy and confusion matrix."""
     OUT.print(
-        f"{evaluation['run']}, after {evaluation['rounds']} rounds: accuracy {evaluation['accuracy']:.2%} on "
-        f"{evaluation['samples']:,} samples, loss {evaluation['loss']:.4f}",
+        f"{evaluation['run']}, after {evaluation['rounds']} rounds: test accuracy {evaluation['accuracy']:.2%} "
+        f"({evaluation['samples']:,} samples), test loss {evaluation['loss']:.4f}",
         style="bold",
     )
     if not evaluation["same_data"]:
@@ -152,7 +152,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     classes = len(evaluation["confusion"])
     if classes <= 20:
         title = "confusion matrix: rows are true classes, columns predicted ones"
-        table = table_of(title, "", *map(str, range(classes)), "right")
+        table = table_of(title, "", *map(str, range(classes)), "correct")
         for label, row in enumerate(evaluation["confusion"]):
             cells = [str(count) if count else "." for count in row]
             table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")
