@@ -12,7 +12,10 @@ from fedfloor.cli.options import Format, FormatOption, OwnOption, app
 
 @app.command()
 def plan(
-    source: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Snapshot file, or a run folder with --round.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SNAPSHOT", help="Snapshot file, - for standard input, or a run folder with --round."),
+    ],
     policy: Annotated[
         str | None,
         typer.Option(
@@ -39,6 +42,8 @@ def plan(
     The decision says which floors are selected, on which channels, and with which cuts, frequencies and powers.
 
     Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
+
+    Example:  cat round.json | fedfloor plan - --format json
     """
     from fedfloor import api
     from fedfloor.cli.show.bare import print_json, working
