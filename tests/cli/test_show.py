@@ -126,7 +126,7 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     note = "batch noise is not covered, weights of devices are means; training loss 4.943 -> 0.911"
     some = Bound("Theorem 4", "mean squared gradient", 1373.0, 1.08e9, note)
     none = Bound("Theorem 3", "loss", None, None, "no bound: ...")
-    runs.print_training([trained("ddsra:v=1,solver=exact", some, none)])
+    runs.print_training([trained("ddsra:v=1,solver=exact", some, none)], theory=True)
     said = lines(narrow)
     assert any(line.split()[-2:] == ["1373", "1.08e+09"] for line in said)
     assert f"Theorem 4: {note}" in " ".join(narrow.getvalue().split())
@@ -137,6 +137,14 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     rows = {line[:20].strip(): line[20:].strip() for line in said}
     assert (rows["last accuracy"], rows["best accuracy"], rows["best after rounds"]) == ("60.00%", "65.00%", "15")
     assert rows["time to decide"] == "-"
+
+
+def test_the_theorems_are_printed_only_if_they_are_asked_for(narrow: io.StringIO) -> None:
+    some = Bound("Theorem 4", "mean squared gradient", 1373.0, 1.08e9, "batch noise is not covered")
+    runs.print_training([trained("ddsra:v=1,solver=exact", some)], theory=False)
+    assert "Theorem" not in narrow.getvalue()
+    assert "theory" not in narrow.getvalue()
+    assert lines(narrow)[-1] == "log: runs/a"
 
 
 def test_an_evaluation_tells_the_test_accuracy_and_the_share_of_every_class(narrow: io.StringIO) -> None:

@@ -2,6 +2,10 @@
 
 __all__ = ["run"]
 
+from typing import Annotated
+
+import typer
+
 from fedfloor.cli.options import (
     Format,
     FormatOption,
@@ -31,6 +35,10 @@ def run(
     options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     overrides: SetOption = None,
     own: OwnOption = False,
+    theory: Annotated[
+        bool,
+        typer.Option("--theory", help="Also print the bounds of the theorems; the run folder has them anyway."),
+    ] = False,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -56,4 +64,4 @@ def run(
                 runs.append(api.run_planned(planned, options, on_event=view.show))
             except KeyboardInterrupt:
                 raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
-    print_json([as_json(done) for done in runs]) if form is Format.JSON else print_training(runs)
+    print_json([as_json(done) for done in runs]) if form is Format.JSON else print_training(runs, theory=theory)

@@ -25,11 +25,12 @@ def print_simulation(runs: Sequence[Run]) -> None:
     _print_folders(runs)
 
 
-def print_training(runs: "Sequence[TrainedRun]") -> None:
-    """Policies side by side, the theorems, and at the end one sentence per run and where the logs are."""
+def print_training(runs: "Sequence[TrainedRun]", *, theory: bool) -> None:
+    """Policies side by side, the theorems if asked, and at the end one sentence per run and where the logs are."""
     summaries = [done.summary for done in runs]
     _print_summaries(runs, summaries, _learning_rows(runs))
-    _print_bounds(summaries, runs)
+    if theory:
+        _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
         resumed = "" if done.resumed == 0 else f" (resumed after {done.resumed})"
