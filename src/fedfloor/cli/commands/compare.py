@@ -56,11 +56,11 @@ def compare(
     Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.comparisons import comparing
     from fedfloor.cli.show.reports import print_problems, print_report
 
-    with comparing(quiet=quiet) as watch:
+    with own_code_on_stderr(), comparing(quiet=quiet) as watch:
         try:
             done = api.compare_with(
                 scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out,

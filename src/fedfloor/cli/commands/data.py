@@ -57,11 +57,11 @@ def data_show(
     Example:  fedfloor data show quick --set data.partition=dirichlet
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.datasets import print_holding
     from fedfloor.cli.show.watching import reading
 
-    with reading("the data"):
+    with own_code_on_stderr(), reading("the data"):
         table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     print_json(table) if form is Format.JSON else print_holding(table)
 

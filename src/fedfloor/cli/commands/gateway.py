@@ -20,7 +20,9 @@ def gateway(
     Example:  fedfloor gateway --server 10.0.0.1:7443 --listen 0.0.0.0:7444 --certs certs/gateway/press
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import own_code_on_stderr
     from fedfloor.cli.show.machines import listening, logging_to_stderr
 
-    with logging_to_stderr(quiet=quiet):
-        api.serve_floor(options, on_listening=listening(options.listen))
+    address = listening(options.listen)
+    with own_code_on_stderr(), logging_to_stderr(quiet=quiet):
+        api.serve_floor(options, on_listening=address)

@@ -49,17 +49,18 @@ def local_plant(
     Example:  fedfloor local-plant quick --set training.min_cut=1 --set baseline.cut=1 --set participation.rates=uniform
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.machines import deployed_as_json, logging_to_stderr, plant_view, print_deployed
 
-    (planned,) = api.plan_runs(
-        scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own, out=out,
-        training=True, resume=options.resume,
-    )  # fmt: skip
-    assert planned.folder is not None
-    with logging_to_stderr(quiet=True), ended_by_sigterm(), plant_view(planned, quiet=quiet) as view:
-        try:
-            done = api.serve_here(planned, options, own=own, on_event=view.show)
-        except KeyboardInterrupt:
-            raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
+    with own_code_on_stderr():
+        (planned,) = api.plan_runs(
+            scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own,
+            out=out, training=True, resume=options.resume,
+        )  # fmt: skip
+        assert planned.folder is not None
+        with logging_to_stderr(quiet=True), ended_by_sigterm(), plant_view(planned, quiet=quiet) as view:
+            try:
+                done = api.serve_here(planned, options, own=own, on_event=view.show)
+            except KeyboardInterrupt:
+                raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
     print_json(deployed_as_json(done)) if form is Format.JSON else print_deployed(done)

@@ -34,14 +34,15 @@ def simulate(
     Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.runs import as_json, print_simulation
     from fedfloor.cli.show.watching import simulating
 
     runs = []
-    for planned in api.plan_runs(
-        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out
-    ):
-        with simulating(planned, quiet=quiet) as show:
-            runs.append(api.simulate_planned(planned, on_round=show))
+    with own_code_on_stderr():
+        for planned in api.plan_runs(
+            scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out
+        ):
+            with simulating(planned, quiet=quiet) as show:
+                runs.append(api.simulate_planned(planned, on_round=show))
     print_json([as_json(run) for run in runs]) if form is Format.JSON else print_simulation(runs)

@@ -40,10 +40,11 @@ def tradeoff(
     from dataclasses import asdict
 
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.tradeoffs import print_tradeoff, sweeping
 
-    resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)
+    with own_code_on_stderr():
+        resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)
     with sweeping(resolved, quiet=quiet) as on_round:
         points = api.tradeoff(resolved, on_round=on_round)
     if form is Format.JSON:

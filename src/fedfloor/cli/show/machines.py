@@ -45,9 +45,9 @@ def logging_to_stderr(*, quiet: bool) -> Iterator[None]:
 
 
 def listening(address: str) -> Callable[[int], None]:
-    """What to call with the port that is listened on: prints the address as a line on standard output."""
-    host = address.rpartition(":")[0]
-    return lambda port: print(f"listening on {host}:{port}", flush=True)
+    """What to call with the port that is listened on: prints the address as a line on what is now standard output."""
+    host, output = address.rpartition(":")[0], sys.stdout
+    return lambda port: print(f"listening on {host}:{port}", file=output, flush=True)
 
 
 def deployed_as_json(run: "DeployedRun") -> dict[str, JsonValue]:
