@@ -67,7 +67,7 @@ def compare(
                 options=options, watch=watch,
             )  # fmt: skip
         except KeyboardInterrupt:
-            raise StoppedRunError("the same command resumes from the last checkpoints") from None
+            raise StoppedRunError("every run keeps its last checkpoint. Resume with the same command") from None
     if done.report is not None:
         print_problems(done.report)
         print_json(done.report.as_json()) if form is Format.JSON else print_report(done.report)

@@ -17,6 +17,7 @@ from fedfloor.cli.options import (
     SetOption,
     app,
 )
+from fedfloor.errors import StoppedRunError
 
 data_app = typer.Typer(
     help="Get and check data sets: fashion-mnist, cifar10, svhn.", no_args_is_help=True, rich_markup_mode=None
@@ -38,7 +39,10 @@ def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietO
     from fedfloor.cli.show.datasets import downloading
 
     with downloading(quiet=quiet) as show:
-        files = api.fetch_data(name, data_dir, on_progress=show)
+        try:
+            files = api.fetch_data(name, data_dir, on_progress=show)
+        except KeyboardInterrupt:
+            raise StoppedRunError("what was downloaded is kept. Resume with the same command") from None
     for file in files:
         print(f"{'fetched' if file.fresh else 'there already:'} {file.path}")
 

@@ -19,7 +19,6 @@ from fedfloor.cli.options import (
     app,
     with_options,
 )
-from fedfloor.cli.signals import ended_by_sigterm
 from fedfloor.deploy.options import LocalOptions
 from fedfloor.errors import StoppedRunError
 
@@ -58,7 +57,7 @@ def local_plant(
             out=out, training=True, resume=options.resume,
         )  # fmt: skip
         assert planned.folder is not None
-        with logging_to_stderr(quiet=True), ended_by_sigterm(), plant_view(planned, quiet=quiet) as view:
+        with logging_to_stderr(quiet=True), plant_view(planned, quiet=quiet) as view:
             try:
                 done = api.serve_here(planned, options, own=own, on_event=view.show)
             except KeyboardInterrupt:

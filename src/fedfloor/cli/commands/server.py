@@ -19,7 +19,6 @@ from fedfloor.cli.options import (
     app,
     with_options,
 )
-from fedfloor.cli.signals import ended_by_sigterm
 from fedfloor.deploy.options import ServerOptions
 from fedfloor.errors import StoppedRunError
 
@@ -59,7 +58,7 @@ def server(
             out=out, training=True, resume=options.resume,
         )  # fmt: skip
         assert planned.folder is not None
-        with logging_to_stderr(quiet=quiet), ended_by_sigterm(), training(planned, quiet=quiet) as view:
+        with logging_to_stderr(quiet=quiet), training(planned, quiet=quiet) as view:
             try:
                 done = api.serve(planned, options, on_event=view.show, on_listening=address)
             except KeyboardInterrupt:

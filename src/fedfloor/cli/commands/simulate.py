@@ -15,6 +15,7 @@ from fedfloor.cli.options import (
     SetOption,
     app,
 )
+from fedfloor.errors import StoppedRunError
 
 
 @app.command()
@@ -44,5 +45,9 @@ def simulate(
             scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out
         ):
             with simulating(planned, quiet=quiet) as show:
-                runs.append(api.simulate_planned(planned, on_round=show))
+                try:
+                    runs.append(api.simulate_planned(planned, on_round=show))
+                except KeyboardInterrupt:
+                    kept = f"the log in {planned.folder} has the rounds so far"
+                    raise StoppedRunError(f"{kept}. A simulation cannot be resumed") from None
     print_json([as_json(run) for run in runs]) if form is Format.JSON else print_simulation(runs)
