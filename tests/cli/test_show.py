@@ -1,5 +1,6 @@
 """What commands print at a terminal of 80 columns: nothing that counts is cut."""
 
+import dataclasses
 import io
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from fedfloor import api
-from fedfloor.cli.show import datasets, runs, scenarios, terminal, watching
+from fedfloor.cli.show import comparisons, datasets, runs, scenarios, terminal, watching
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -237,6 +238,33 @@ def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatc
         view.show(Event(reading="quiet"))
         time.sleep(0.3)
     assert said.getvalue() == "reading cifar10 ...\nreading svhn ...\n"
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    err = Console(file=said, width=100, force_terminal=live, color_system=None, highlight=False, markup=False)
+    monkeypatch.setattr(comparisons, "ERR", err)
+    monkeypatch.setattr(terminal, "ERR", err)
+    one, other = (dataclasses.replace(planned(), folder=Path(f"runs/{name}")) for name in ("one", "other"))
+    with comparisons.comparing(quiet=False) as watch:
+        watch.on_start([one, other])
+        for run in (one, other):
+            watch.on_reading(run, "cifar10")
+        time.sleep(0.3)  # for the bars
+        watch.on_accuracy(one, 0.519)
+        watch.on_round(one, 30)
+        watch.on_round(other, 6)
+        time.sleep(0.3)
+    text = said.getvalue()
+    assert "reading cifar10" in text
+    assert "accuracy 51.9%" in text
+    if not live:
+        assert text.splitlines() == [
+            "reading cifar10 ...",
+            "random seed 7: 30 of 60 rounds done, accuracy 51.9%",
+            "random seed 7: 6 of 60 rounds done",
+        ]
 
 
 def test_a_floor_that_is_lost_is_named_with_its_reason(narrow: io.StringIO) -> None:
