@@ -149,15 +149,9 @@ def test_the_theorems_are_printed_only_if_they_are_asked_for(narrow: io.StringIO
 
 
 def test_an_evaluation_tells_the_test_accuracy_and_the_share_of_every_class(narrow: io.StringIO) -> None:
-    evaluation: Any = {
-        "run": "runs/a",
-        "rounds": 20,
-        "accuracy": 0.794,
-        "loss": 0.6,
-        "samples": 1000,
-        "same_data": True,
-    }
-    runs.print_evaluation({**evaluation, "confusion": [[397, 103], [103, 397]], "exported": None})
+    evaluation: Any = {"run": "runs/a", "rounds": 20, "accuracy": 0.794, "loss": 0.6, "samples": 1000}
+    evaluation |= {"same_data": True, "confusion": [[397, 103], [103, 397]], "exported": None}
+    runs.print_evaluation(evaluation)
     said = lines(narrow)
     assert "runs/a, after 20 rounds: test accuracy 79.40% (1,000 samples), test loss" in said[0]
     assert any(line.split() == ["0", "397", "103", "79%"] for line in said)

@@ -97,7 +97,8 @@ PoliciesOption = Annotated[
         "--policy",
         metavar="NAME[:KEY=VALUE,...]",
         help="Policy that schedules the rounds; repeatable, all on the same weather. Default: the scenario's policy "
-        "with its settings. A policy named here starts from its own defaults (ddsra: v=1000).",
+        "with its settings. A policy named here starts from its own defaults; only V of ddsra is the scenario's, if "
+        "its policy is ddsra.",
     ),
 ]
 RoundsOption = Annotated[

@@ -11,6 +11,7 @@ __all__ = [
     "solver_of",
     "tradeoff_of_spec",
     "with_settings",
+    "with_tradeoff_of",
 ]
 
 import re
@@ -136,6 +137,16 @@ def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> P
             raise PolicyError(f"--solver {solver}: {problem}. Leave the option out")
         settings[kind.solver_setting] = solver
     return PolicySpec(spec.name, tuple(settings.items()))
+
+
+def with_tradeoff_of(spec: PolicySpec, own: PolicySpec) -> PolicySpec:
+    """Fill in V from a scenario's own policy if that is the same policy and the spec does not give V."""
+    if spec.name != own.name:
+        return spec
+    key, settings = kind_of(_load(spec.name)).tradeoff_setting, dict(own.settings)
+    if key is None or key not in settings or key in dict(spec.settings):
+        return spec
+    return PolicySpec(spec.name, ((key, settings[key]), *spec.settings))
 
 
 def tradeoff_of_spec(spec: PolicySpec) -> float | None:

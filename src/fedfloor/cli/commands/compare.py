@@ -33,7 +33,8 @@ def compare(
             "--policy",
             metavar="NAME[:KEY=VALUE,...]",
             help="Policy to compare; repeatable. Default: the scenario's own, random, round_robin, loss_driven and "
-            "delay_driven. A policy named here starts from its own defaults (ddsra: v=1000).",
+            "delay_driven. A policy named here starts from its own defaults; only V of ddsra is the scenario's, if its "
+            "policy is ddsra.",
         ),
     ] = None,
     options: CompareOptions = CompareOptions(),  # noqa: B008  # frozen

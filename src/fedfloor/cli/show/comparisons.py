@@ -19,7 +19,7 @@ def comparing(*, quiet: bool) -> Iterator[Watch]:
     """The progress of a comparison on standard error: bars on a terminal, otherwise a line per tenth of a run."""
     live = not quiet and ERR.is_terminal
     with Progress(*columns(), console=ERR, transient=True, disable=not live) as bar:
-        view = _View(bar, lines=not quiet and not live)
+        view = _View(bar, lines=not quiet and not live, quiet=quiet)
         yield Watch(
             on_start=view.start,
             on_round=view.round,
@@ -48,8 +48,8 @@ def _label(run: PlannedRun) -> str:
 class _View:
     """The bars, or the lines."""
 
-    def __init__(self, bar: Progress, *, lines: bool) -> None:
-        self._bar, self._lines = bar, lines
+    def __init__(self, bar: Progress, *, lines: bool, quiet: bool) -> None:
+        self._bar, self._lines, self._quiet = bar, lines, quiet
         self._all: TaskID | None = None
         self._tradeoff: TaskID | None = None
         self._report: TaskID | None = None
@@ -62,6 +62,8 @@ class _View:
     def start(self, runs: Sequence[PlannedRun]) -> None:
         """All runs are known."""
         self._runs = runs
+        for text in dict.fromkeys(run.remark for run in runs if run.remark and not self._quiet):
+            ERR.print(text, soft_wrap=True)
         note = next((run.first_delay for run in runs if run.first_delay), "")
         if note and self._lines:
             ERR.print(note)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from fedfloor.characters import printable
 from fedfloor.cli.show.terminal import ERR, OUT
+from fedfloor.cli.show.watching import remark
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -77,6 +78,7 @@ def print_deployed(run: "DeployedRun") -> None:
 @contextmanager
 def plant_view(planned: PlannedRun, *, quiet: bool) -> Iterator["PlantView"]:
     """A live table of the floors on standard error; a line per round where that is no terminal."""
+    remark(planned, quiet=quiet)
     view = PlantView(planned, is_live=ERR.is_terminal and not quiet, quiet=quiet)
     if not view.is_live:
         yield view
