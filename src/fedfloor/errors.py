@@ -14,7 +14,7 @@ FedfloorError            wrong input: the command line prints one line and exits
 └── MissingExtraError    a feature whose optional dependency is not installed
 
 FailedRunError           a run that failed although its input is valid: exit code 1
-StoppedRunError          a run that Ctrl-C stopped; the message says what was kept: exit code 130
+StoppedRunError          a run that Ctrl-C or SIGTERM stopped; the message says what was kept: exit code 130 or 143
 """
 
 __all__ = [

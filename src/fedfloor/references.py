@@ -1,6 +1,15 @@
 """Code that users supply as `package.module:name`: how it is loaded and set up, and where its errors were raised."""
 
-__all__ = ["check_setting", "find_reference", "is_users", "made", "make_own", "own_class", "where_raised"]
+__all__ = [
+    "check_setting",
+    "find_reference",
+    "in_declared_types",
+    "is_users",
+    "made",
+    "make_own",
+    "own_class",
+    "where_raised",
+]
 
 import importlib
 import sys
@@ -10,7 +19,8 @@ from dataclasses import fields, is_dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from fedfloor.errors import FedfloorError, advice_for, shown
 
@@ -63,11 +73,50 @@ def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[
                 advice = advice_for(key, names) if names else "It has no settings."
                 raise kind(f"{label}: unknown setting {shown(key)}. {advice}")
     try:
-        return own(**settings)
+        return own(**in_declared_types(own, settings))
     except (Exception, SystemExit) as error:  # the user's class may raise anything
         if isinstance(error, TypeError | ValueError) and not is_users(error):
             raise kind(f"{label}: {error}. See {page}") from None
         raise kind(f"{label}: creating it failed: {where_raised(error)}") from error
+
+
+def in_declared_types(own: type[Any], settings: Mapping[str, object]) -> dict[str, Any]:
+    """Settings in the types that a user's class declares for them: 2 becomes 2.0 for a float, and "2" for a text.
+
+    A value that does not fit raises a ValueError. Settings without a type, and with others than bool, int, float, str,
+    Literal and unions of them, stay as they are. Classes of this package check their settings themselves.
+    """
+    if own.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return dict(settings)
+    try:
+        hints = get_type_hints(own.__init__)
+    except Exception:  # annotations of users may name anything
+        return dict(settings)
+    return {key: _in_type(key, value, hints[key]) if key in hints else value for key, value in settings.items()}
+
+
+#: type of a setting -> what its values are called
+_CALLED = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
+
+
+def _in_type(name: str, value: object, hint: Any) -> object:
+    """A setting in the type of its hint."""
+    choices = [part for part in _choices(hint) if part is not NoneType]
+    if any(part not in _CALLED and get_origin(part) is not Literal for part in choices):
+        return value
+    if type(value) in choices or any(value in get_args(part) for part in choices if part not in _CALLED):
+        return value
+    if float in choices and type(value) is int:
+        return float(value)
+    if str in choices and isinstance(value, bool | int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    names = [_CALLED[part] if part in _CALLED else " or ".join(map(repr, get_args(part))) for part in choices]
+    raise ValueError(f"{name} must be {' or '.join(names)}, got {shown(value)}")
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The members of a union; a type that is no union is its only member."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def check_setting(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:

@@ -1,5 +1,6 @@
 """What commands print at a terminal of 80 columns: nothing that counts is cut."""
 
+import dataclasses
 import io
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from fedfloor import api
-from fedfloor.cli.show import datasets, runs, scenarios, terminal, watching
+from fedfloor.cli.show import comparisons, datasets, runs, scenarios, terminal, watching
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -126,7 +127,7 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     note = "batch noise is not covered, weights of devices are means; training loss 4.943 -> 0.911"
     some = Bound("Theorem 4", "mean squared gradient", 1373.0, 1.08e9, note)
     none = Bound("Theorem 3", "loss", None, None, "no bound: ...")
-    runs.print_training([trained("ddsra:v=1,solver=exact", some, none)])
+    runs.print_training([trained("ddsra:v=1,solver=exact", some, none)], theory=True)
     said = lines(narrow)
     assert any(line.split()[-2:] == ["1373", "1.08e+09"] for line in said)
     assert f"Theorem 4: {note}" in " ".join(narrow.getvalue().split())
@@ -137,6 +138,23 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     rows = {line[:20].strip(): line[20:].strip() for line in said}
     assert (rows["last accuracy"], rows["best accuracy"], rows["best after rounds"]) == ("60.00%", "65.00%", "15")
     assert rows["time to decide"] == "-"
+
+
+def test_the_theorems_are_printed_only_if_they_are_asked_for(narrow: io.StringIO) -> None:
+    some = Bound("Theorem 4", "mean squared gradient", 1373.0, 1.08e9, "batch noise is not covered")
+    runs.print_training([trained("ddsra:v=1,solver=exact", some)], theory=False)
+    assert "Theorem" not in narrow.getvalue()
+    assert "theory" not in narrow.getvalue()
+    assert lines(narrow)[-1] == "log: runs/a"
+
+
+def test_an_evaluation_tells_the_test_accuracy_and_the_share_of_every_class(narrow: io.StringIO) -> None:
+    evaluation: Any = {"run": "runs/a", "rounds": 20, "accuracy": 0.794, "loss": 0.6, "samples": 1000}
+    evaluation |= {"same_data": True, "confusion": [[397, 103], [103, 397]], "exported": None}
+    runs.print_evaluation(evaluation)
+    said = lines(narrow)
+    assert "runs/a, after 20 rounds: test accuracy 79.40% (1,000 samples), test loss" in said[0]
+    assert any(line.split() == ["0", "397", "103", "79%"] for line in said)
 
 
 def shown_note(width: int, note: Any, monkeypatch: pytest.MonkeyPatch, label: str = "ddsra:v=1") -> str:
@@ -214,6 +232,33 @@ def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatc
         view.show(Event(reading="quiet"))
         time.sleep(0.3)
     assert said.getvalue() == "reading cifar10 ...\nreading svhn ...\n"
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    err = Console(file=said, width=100, force_terminal=live, color_system=None, highlight=False, markup=False)
+    monkeypatch.setattr(comparisons, "ERR", err)
+    monkeypatch.setattr(terminal, "ERR", err)
+    one, other = (dataclasses.replace(planned(), folder=Path(f"runs/{name}")) for name in ("one", "other"))
+    with comparisons.comparing(quiet=False) as watch:
+        watch.on_start([one, other])
+        for run in (one, other):
+            watch.on_reading(run, "cifar10")
+        time.sleep(0.3)  # for the bars
+        watch.on_accuracy(one, 0.519)
+        watch.on_round(one, 30)
+        watch.on_round(other, 6)
+        time.sleep(0.3)
+    text = said.getvalue()
+    assert "reading cifar10" in text
+    assert "accuracy 51.9%" in text
+    if not live:
+        assert text.splitlines() == [
+            "reading cifar10 ...",
+            "random seed 7: 30 of 60 rounds done, accuracy 51.9%",
+            "random seed 7: 6 of 60 rounds done",
+        ]
 
 
 def test_a_floor_that_is_lost_is_named_with_its_reason(narrow: io.StringIO) -> None:

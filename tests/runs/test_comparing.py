@@ -17,7 +17,9 @@ import fedfloor
 from fedfloor.errors import FailedRunError, PolicyError, RunLogError
 from fedfloor.files import only_writer
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
-from fedfloor.runs.compare import Watch
+from fedfloor.runs.compare import Watch, _report_progress, _train_elsewhere, planned_comparison
+from fedfloor.runs.mirror import kept_of
+from fedfloor.runs.options import CompareOptions
 from fedfloor.runs.planned import PlannedRun
 from tests.conftest import known
 from tests.runs.small import SMALL, assert_equal_runs, small_run
@@ -67,6 +69,28 @@ def test_the_trade_off_over_v_is_kept_beside_the_runs(whole: Path) -> None:
     points = json.loads((whole / "tradeoff.json").read_text())
     assert points[0]["v"] == 0.0
     assert len({point["mean_delay_s"] for point in points}) > 1
+
+
+def test_a_run_elsewhere_tells_what_it_reads_and_every_accuracy(tmp_path: Path) -> None:
+    (run,) = planned_comparison(
+        "quick", ["random"], 2, seed=None, overrides=SMALL[1:], out=tmp_path, options=CompareOptions(seeds=1)
+    )
+    told: list[Any] = []
+    _train_elsewhere(told.append, run, kept_of(tmp_path / "nothing"), None)
+    first, *rounds, last = told
+    assert (first.reading, first.done, first.changes) == ("fashion-mnist", None, ())
+    assert [progress.done for progress in rounds] == [1, 2]
+    assert all(0.0 <= progress.accuracy <= 1.0 for progress in rounds)  # the last rounds are all tested
+    assert (last.done, last.accuracy) == (None, None)
+    seen: list[object] = []
+    watch = Watch(
+        on_reading=lambda _, name: seen.append(name),
+        on_accuracy=lambda _, accuracy: seen.append(accuracy),
+        on_round=lambda _, done: seen.append(done),
+    )
+    for progress in told:
+        _report_progress(run, progress, watch)
+    assert seen == ["fashion-mnist", rounds[0].accuracy, 1, rounds[1].accuracy, 2]
 
 
 def test_what_is_finished_is_not_run_again(whole: Path) -> None:

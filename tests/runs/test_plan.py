@@ -1,9 +1,11 @@
 """One round decided: snapshots in and out, logged rounds replayed, wrong snapshots named."""
 
 import copy
+import io
 import json
 import math
 import os
+import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -268,6 +270,46 @@ def test_files_that_are_no_snapshot_are_named(content: bytes, expected: str, tmp
     with pytest.raises(SnapshotError) as caught:
         fedfloor.plan(tmp_path / "round.json")
     assert expected in str(caught.value)
+
+
+class Received(io.TextIOWrapper):
+    """Standard input with given bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content))
+
+
+def test_a_snapshot_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Received(b"\xef\xbb\xbf" + json.dumps(EXAMPLE).encode()))
+    answer, expected = fedfloor.plan("-", "random"), fedfloor.plan(EXAMPLE, "random")
+    assert {**answer, "solve_s": 0.0} == {**expected, "solve_s": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "standard input: is empty. Send the JSON of a snapshot"),
+        (b"\xff\xfe", "standard input: not UTF-8. Send the snapshot as UTF-8"),
+        (b'{"a": }', "standard input: not valid JSON: Expecting value: line 1 column 7"),
+        (json.dumps({**EXAMPLE, "tradeoff_v": -1}).encode(), "standard input: tradeoff_v: must be >= 0, got -1"),
+        (json.dumps({**EXAMPLE, "round": 3}).encode(), "standard input: gateways[0].history: is missing"),
+    ],
+)
+def test_what_is_wrong_on_standard_input_is_named(
+    content: bytes, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Received(content))
+    with pytest.raises(SnapshotError) as refused:
+        fedfloor.plan("-", "loss_driven")
+    assert str(refused.value).startswith(expected)
+
+
+def test_standard_input_has_no_rounds_and_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SnapshotError, match="standard input: --round goes with a run folder"):
+        fedfloor.plan("-", round=3)
+    with pytest.raises(SnapshotError, match="standard input: is closed"):
+        fedfloor.plan("-")
 
 
 def test_places_that_hold_no_round_are_named(tmp_path: Path) -> None:

@@ -206,7 +206,10 @@ def test_what_no_training_run_left_is_not_resumed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "rounds.jsonl").read_text() == log
 
 
-def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_did(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_did(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "fedfloor", "run", "quick", "--policy", "random", "--workers", "2", "--out", "run"]
     command += ["--set", "training.checkpoint_every=1", "--set", "participation.rates=uniform"]
     with (tmp_path / "said").open("w") as said:
@@ -218,12 +221,12 @@ def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_d
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # ignored in the background
         )
-        for _ in range(600):  # until it trains
+        for _ in range(2400):  # until it trains
             if (tmp_path / "run" / "checkpoint" / "state.json").exists():
                 break
             time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(60) == 130
+        os.killpg(process.pid, number)
+        assert process.wait(60) == code
     *rounds, last = (tmp_path / "said").read_text().splitlines()
     assert all(re.match(r"random: \d+ of 60 rounds done, accuracy |reading ", line) for line in rounds)
     found = re.fullmatch(

@@ -2,6 +2,7 @@
 
 __all__ = ["decide_round", "plan", "plan_round"]
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from fedfloor.errors import RunLogError, SnapshotError, shown
 
 if TYPE_CHECKING:
     from fedfloor.runs.plan import PlanAnswer, PlannedRound
+
+_STDIN = "standard input"  #: the name of a snapshot that is read from there
 
 
 @checked
@@ -23,6 +26,8 @@ def plan(
     own: bool = False,
 ) -> "PlanAnswer":
     """Decide one round: of a snapshot (a file or its data), or of a run folder with `round`.
+
+    As on the command line, the snapshot `"-"` is read from standard input.
 
     Returns the answer that `fedfloor plan --format json` prints. If a run's policy is your own, its folder names the
     code, `package.module:Class`; say with `own=True` that you trust that code, or name a policy.
@@ -49,12 +54,16 @@ def plan_round(
 ) -> "PlannedRound":
     """The round of a snapshot, or the logged round of a run folder, with the policy that is to decide it."""
     from fedfloor.runs.plan import snapshot_round
-    from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot
+    from fedfloor.scheduling.snapshot import parse_snapshot, read_snapshot, received_snapshot
 
     if isinstance(source, Mapping):
         return snapshot_round(parse_snapshot(source, "snapshot"), policy, solver)
     if not isinstance(source, str | Path):
         raise SnapshotError(f"snapshot: must be a path or its data, got {shown(source)}")
+    if source == "-":
+        if index is not None:
+            raise SnapshotError(f"{_STDIN}: --round goes with a run folder. Leave it out, or name a run folder")
+        return snapshot_round(received_snapshot(_standard_input(), _STDIN), policy, solver, label=_STDIN)
     path = given_path("snapshot", source)
     if not path.exists():
         kind = SnapshotError if index is None else RunLogError
@@ -68,6 +77,16 @@ def plan_round(
     if index is not None:
         raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
     return snapshot_round(read_snapshot(path), policy, solver, label=str(path))
+
+
+def _standard_input() -> bytes:
+    """Everything that standard input has, until it ends."""
+    if sys.stdin is None:
+        raise SnapshotError(f"{_STDIN}: is closed. Send a snapshot to it, or name a file")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise SnapshotError(f"{_STDIN}: cannot be read: {error.strerror}. Name a file in place of -") from None
 
 
 @checked

@@ -24,7 +24,7 @@ from fedfloor.errors import MissingExtraError, RunLogError, shown
 from fedfloor.rounds.events import Tell, silent
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.runs.options import RunArguments, RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, load, planned_run, with_folders
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, as_begun, load, planned_run, with_folders
 from fedfloor.runs.simulate import Run, simulate_planned
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def simulate(
 ) -> Run:
     """Run rounds of scheduling on the simulated plant, without training.
 
-    `policy` is `NAME[:key=value,...]`, the scenario's own if left out. With `out` the run folder is written there.
+    `policy` is `NAME[:key=value,...]`, the scenario's own if left out. `ddsra` without `v` has the V of a
+    scenario whose own policy is ddsra. With `out` the run folder is written there.
 
     Examples
     --------
@@ -90,6 +91,8 @@ def run(
     if chosen.resume and out is None:
         raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
     planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, own=own, training=True)
+    if chosen.resume and out is not None:
+        planned = as_begun(planned, Path(out))
     return run_planned(_in_folder(planned, out), chosen, on_event=on_event)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from fedfloor.characters import printable
 from fedfloor.cli.options import app
+from fedfloor.cli.signals import SERVICES, sigterm_interrupts
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
 #: the commands in the order of the help; each is the module of its name in `commands`, and adds itself to the program
@@ -39,44 +40,55 @@ def main() -> None:
 def _run() -> None:
     import click
 
+    with sigterm_interrupts() as terminated:
+        try:
+            _run_command()
+        except click.exceptions.NoArgsIsHelpError as error:
+            print(error.format_message(), flush=True)
+            sys.exit(0)
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "fedfloor"
+            message = error.format_message().splitlines()[0].rstrip(".")
+            _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
+        except FedfloorError as error:
+            _fail(str(error), 2)
+        except FailedRunError as error:
+            _fail(str(error), 1)
+        except StoppedRunError as error:
+            _interrupted(f": {error}", terminated=terminated())
+        except (KeyboardInterrupt, click.Abort):
+            _interrupted("", terminated=terminated())
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            advice = "Check that path" if error.filename else "Check the free disk space and memory, then try again"
+            _fail(f"{error.filename or 'operating system'}: {error.strerror or error}. {advice}", 1)
+        except MemoryError:
+            _fail("out of memory. Make the scenario smaller, or use fewer --workers", 1)
+        except Exception as error:
+            if os.environ.get("FEDFLOOR_TRACEBACK"):
+                raise
+            hint = "This is a bug in fedfloor; set FEDFLOOR_TRACEBACK=1 to see where"
+            _fail(f"{type(error).__name__}: {error}. {hint}", 1)
+
+
+def _run_command() -> None:
     command = typer.main.get_command(program(*sys.argv[1:2]))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
-    try:
-        code = command.main(standalone_mode=False)
-        if code == 130:  # typer turns Ctrl-C into this
-            raise KeyboardInterrupt
-        if sys.stdout is not None:  # it may have been closed before we began
-            sys.stdout.flush()  # a reader who left early shows here
-        sys.exit(code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message(), flush=True)
-        sys.exit(0)
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx is not None else "fedfloor"
-        message = error.format_message().splitlines()[0].rstrip(".")
-        _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
-    except FedfloorError as error:
-        _fail(str(error), 2)
-    except FailedRunError as error:
-        _fail(str(error), 1)
-    except StoppedRunError as error:
-        _end(f"interrupted: {error}", 130)
-    except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted", 130)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        advice = "Check that path" if error.filename else "Check the free disk space and memory, then try again"
-        _fail(f"{error.filename or 'operating system'}: {error.strerror or error}. {advice}", 1)
-    except MemoryError:
-        _fail("out of memory. Make the scenario smaller, or use fewer --workers", 1)
-    except Exception as error:
-        if os.environ.get("FEDFLOOR_TRACEBACK"):
-            raise
-        hint = "This is a bug in fedfloor; set FEDFLOOR_TRACEBACK=1 to see where"
-        _fail(f"{type(error).__name__}: {error}. {hint}", 1)
+    code = command.main(standalone_mode=False)
+    if code == 130:  # typer turns Ctrl-C into this
+        raise KeyboardInterrupt
+    if sys.stdout is not None:  # it may have been closed before we began
+        sys.stdout.flush()  # a reader who left early shows here
+    sys.exit(code)
+
+
+def _interrupted(rest: str, *, terminated: bool) -> None:
+    """End with the same word for Ctrl-C and SIGTERM; only the exit codes differ."""
+    is_service = sys.argv[1:2] and sys.argv[1] in SERVICES
+    _end(f"interrupted{rest}", 130 if not terminated else 0 if is_service else 143)
 
 
 def _fail(message: str, code: int) -> None:

@@ -42,6 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit it
 )
 
 
@@ -96,7 +97,8 @@ PoliciesOption = Annotated[
         "--policy",
         metavar="NAME[:KEY=VALUE,...]",
         help="Policy that schedules the rounds; repeatable, all on the same weather. Default: the scenario's policy "
-        "with its settings. A policy named here starts from its own defaults (ddsra: v=1000).",
+        "with its settings. A policy named here starts from its own defaults; only V of ddsra is the scenario's, if "
+        "its policy is ddsra.",
     ),
 ]
 RoundsOption = Annotated[

@@ -1,21 +1,18 @@
-"""How commands that run for long end if a service manager asks them to."""
+"""What ends a command early: Ctrl-C, or SIGTERM, which service managers and job schedulers send."""
 
-__all__ = ["ended_by_sigterm"]
+__all__ = ["SERVICES", "sigterm_interrupts"]
 
-import logging
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fedfloor.errors import StoppedRunError
-
-_LOG = logging.getLogger(__name__)
+#: programs that run as services: SIGTERM is how they are meant to end, with exit code 0
+SERVICES = ("server", "gateway", "device", "local-plant")
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C inside the block, except that the program then ends with code 0."""
+def sigterm_interrupts() -> Iterator[Callable[[], bool]]:
+    """Treat SIGTERM like Ctrl-C inside the block; yields a function that says whether it has arrived."""
     terminated = False
 
     def interrupt(*_: object) -> None:
@@ -26,11 +23,6 @@ def ended_by_sigterm() -> Iterator[None]:
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield
-    except (KeyboardInterrupt, StoppedRunError) as error:
-        if not terminated:
-            raise
-        _LOG.warning("Ended by SIGTERM. %s", error)
-        sys.exit(0)
+        yield lambda: terminated
     finally:
         signal.signal(signal.SIGTERM, before)

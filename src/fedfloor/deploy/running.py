@@ -5,11 +5,14 @@ __all__ = ["refuse_open_address", "run_until_stopped"]
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import signal
 from collections.abc import Coroutine
 from typing import Any
 
 from fedfloor.errors import DeploymentError, shown
+
+_LOG = logging.getLogger(__name__)
 
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -31,6 +34,7 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
         except asyncio.CancelledError:
             if not terminated:
                 raise  # asyncio.run turns it into a KeyboardInterrupt
+            _LOG.warning("interrupted")
 
     asyncio.run(main())
 

@@ -51,8 +51,10 @@ _ATTEMPTS = 3  #: to carry out a run whose process is lost
 class _Progress:
     """What a run reports: how many rounds are done, and what is new in its folder."""
 
-    done: int | None  #: None at the end
-    changes: Changes
+    done: int | None = None  #: None before the first round and at the end
+    changes: Changes = ()
+    accuracy: float | None = None  #: of the round that has ended, if the model was tested in it
+    reading: str | None = None  #: the data set that is being read
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Watch:
 
     on_start: Callable[[Sequence[PlannedRun]], None] = lambda _: None
     on_round: Callable[[PlannedRun, int], None] = lambda *_: None  #: how many rounds of a run are done
+    on_reading: Callable[[PlannedRun, str], None] = lambda *_: None  #: the data set that a run is reading
+    on_accuracy: Callable[[PlannedRun, float], None] = lambda *_: None  #: a test of a run's model, before `on_round`
     on_trouble: Callable[[PlannedRun, str], None] = lambda *_: None
     on_tradeoff: Callable[[], None] = lambda: None  #: a simulated round
     on_report: Callable[[str], None] = lambda _: None  #: a step of the report
@@ -193,10 +197,9 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
             for news in crew.news():
                 run = runs[news.number]
                 if news.message is not None:
-                    if write_changes(_folder(run), news.message.changes):
+                    if news.message.changes and write_changes(_folder(run), news.message.changes):
                         times_lost[news.number] = 0
-                    if news.message.done is not None:
-                        watch.on_round(run, news.message.done)
+                    _report_progress(run, news.message, watch)
                 if not news.ended:
                     continue
                 running.pop(news.number).close()
@@ -212,6 +215,15 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
     return failed
 
 
+def _report_progress(run: PlannedRun, progress: _Progress, watch: Watch) -> None:
+    if progress.reading is not None:
+        watch.on_reading(run, progress.reading)
+    if progress.accuracy is not None:
+        watch.on_accuracy(run, progress.accuracy)
+    if progress.done is not None:
+        watch.on_round(run, progress.done)
+
+
 def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: Kept, data_dir: Path | None) -> None:
     """Train a run on one core, in whichever process this is called."""
     from fedfloor.runs.train import train_planned  # noqa: PLC0415  # torch is loaded only where a run is trained
@@ -221,8 +233,10 @@ def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: K
         mirror = kept.unpack(folder)
 
         def show(event: Event) -> None:
+            if event.reading is not None:
+                tell(_Progress(reading=event.reading))
             if event.record is not None:
-                tell(_Progress(event.record.round + 1, mirror.changes()))
+                tell(_Progress(event.record.round + 1, mirror.changes(), accuracy=event.record.accuracy))
 
         options = RunOptions(resume=bool(kept.files), workers=1, data_dir=data_dir)
         try:
@@ -230,7 +244,7 @@ def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: K
         except FedfloorError as error:  # the user knows the run by its own folder, not by this one
             error.args = (str(error).replace(str(folder), str(run.folder)),)
             raise
-        tell(_Progress(None, mirror.changes()))
+        tell(_Progress(changes=mirror.changes()))
 
 
 def _keep_tradeoff(runs: Sequence[PlannedRun], folder: Path, *, on_round: Callable[[], None]) -> None:

@@ -1,7 +1,8 @@
 """From the name of a scenario to runs that are ready to start: everything is checked before anything begins."""
 
-__all__ = ["PlannedRun", "ScenarioSource", "load", "planned_run", "resolve", "with_folders"]
+__all__ = ["PlannedRun", "ScenarioSource", "as_begun", "load", "planned_run", "resolve", "with_folders"]
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,15 +10,15 @@ from typing import TypeAlias
 
 from fedfloor.arguments import checked
 from fedfloor.errors import PolicyError, ScenarioError, shown
-from fedfloor.runs.folder import refuse_filled, refuse_other_runs, runs_below
+from fedfloor.runs.folder import SCENARIO, refuse_filled, refuse_other_runs, runs_below
 from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scenario import Scenario, ScenarioFile, build, expand, with_layers
 from fedfloor.scenario import read as read_scenario
 from fedfloor.scenario.file import Policy
-from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, short_name
+from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, short_name, with_tradeoff_of
 from fedfloor.scheduling.state import Scheduler
-from fedfloor.scheduling.traits import first_delay, needs_training
+from fedfloor.scheduling.traits import first_delay, needs_training, tradeoff_of
 from fedfloor.training.aggregation.registry import make_rule
 
 ScenarioSource: TypeAlias = str | Path
@@ -34,6 +35,8 @@ class PlannedRun:
     policy: PolicySpec  #: with every setting filled in
     scheduler: Scheduler
     folder: Path | None = None  #: where its log goes; None for nowhere
+    named: PolicySpec | None = None  #: the policy as it was named, if it has the V of the scenario
+    remark: str = ""  #: where V comes from, if the policy was named without one
 
     @property
     def label(self) -> str:
@@ -111,12 +114,46 @@ def planned_run(
     if training:
         refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
         make_rule(resolved.aggregation, scenario)  # a wrong one is refused before anything is read or written
-    spec, scheduler = make_policy(PolicySpec.of(resolved.policy) if policy is None else parse_policy(policy))
-    file = file.model_copy(update={"policy": Policy(name=spec.name, settings=dict(spec.settings))})
+    own = PolicySpec.of(resolved.policy)
+    named = own if policy is None else parse_policy(policy)
+    chosen = with_tradeoff_of(named, own)
+    spec, scheduler = make_policy(chosen)
     if needs_training(scheduler) and not training:
         problem = "needs training, which a simulation does not do"
         raise PolicyError(f"policy {shown(str(spec))}: {problem}. Choose another policy")
-    return PlannedRun(file, resolved.model_copy(update={"policy": file.policy}), spec, scheduler)
+    run = _with_policy(PlannedRun(file, resolved, spec, scheduler), spec, scheduler)
+    if chosen == named:
+        return run
+    return replace(run, named=named, remark=f"{named}: V is {_number(scheduler)}, as in the scenario")
+
+
+def _with_policy(run: PlannedRun, spec: PolicySpec, scheduler: Scheduler) -> PlannedRun:
+    """The run with a policy, which its scenario names too."""
+    policy = Policy(name=spec.name, settings=dict(spec.settings))
+    file, scenario = (part.model_copy(update={"policy": policy}) for part in (run.file, run.scenario))
+    return replace(run, file=file, scenario=scenario, policy=spec, scheduler=scheduler)
+
+
+def _number(scheduler: Scheduler) -> str:
+    return f"{tradeoff_of(scheduler):g}"
+
+
+def _as_older_versions(run: PlannedRun) -> PlannedRun:
+    """The run with the default V, which older versions took for a policy that is named without one."""
+    if run.named is None:
+        return run
+    before = _with_policy(run, *make_policy(run.named))
+    return replace(before, named=None, remark=f"{run.named}: V is {_number(before.scheduler)}, as when the run began")
+
+
+def as_begun(run: PlannedRun, folder: Path) -> PlannedRun:
+    """The run to resume in a folder: with the default V if an older version began it so."""
+    before = _as_older_versions(run)
+    try:
+        policy = tomllib.loads((folder / SCENARIO).read_text(encoding="utf-8")).get("policy")
+    except (OSError, ValueError, RecursionError):  # whoever resumes the run says what is wrong
+        return run
+    return before if policy == before.file.policy.model_dump() else run
 
 
 def with_folders(
@@ -125,17 +162,15 @@ def with_folders(
     """The runs with their folders: `runs/<scenario>-<policy>-<seed>`, or `out`; several runs get one each below it.
 
     All folders are checked before the first run starts. With `nested` a single run lies below `out` too. A run to
-    resume that an older version began may lie under the name with every setting of its policy.
+    resume that an older version began may lie under the name with every setting of its policy, or have the default V
+    of its policy in place of the scenario's.
     """
     base = Path("runs") if out is None else out
-    present = runs_below(base) if resume else []
-    names = []
-    for run in runs:
-        now, before = (
-            f"{run.scenario.name}-{slug}-{run.scenario.seed}" for slug in (run.policy.slug, run.policy.long_slug)
-        )
-        names.append(before if before in present and now not in present else now)
-    folders = [out] if out is not None and len(runs) == 1 and not nested else [base / name for name in names]
+    if out is not None and len(runs) == 1 and not nested:
+        runs, folders = [as_begun(runs[0], out) if resume else runs[0]], [out]
+    else:
+        found = [_found(run, runs_below(base) if resume else []) for run in runs]
+        runs, folders = [run for run, _ in found], [base / name for _, name in found]
     for index, folder in enumerate(folders):
         if len(folder.name) > _LONGEST_FOLDER:
             problem = f"its settings make a folder name of {len(folder.name)} characters, at most {_LONGEST_FOLDER} are"
@@ -148,3 +183,13 @@ def with_folders(
         elif not nested:
             refuse_other_runs(folder)
     return [replace(run, folder=folder) for run, folder in zip(runs, folders, strict=True)]
+
+
+def _found(run: PlannedRun, present: Sequence[str]) -> tuple[PlannedRun, str]:
+    """The run, and the name of its folder: one that is present under a name of an older version, or its own."""
+    for begun in (run, _as_older_versions(run)):
+        for slug in (begun.policy.slug, begun.policy.long_slug):
+            name = f"{begun.scenario.name}-{slug}-{begun.scenario.seed}"
+            if name in present:
+                return begun, name
+    return run, f"{run.scenario.name}-{run.policy.slug}-{run.scenario.seed}"

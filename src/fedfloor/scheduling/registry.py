@@ -11,6 +11,7 @@ __all__ = [
     "solver_of",
     "tradeoff_of_spec",
     "with_settings",
+    "with_tradeoff_of",
 ]
 
 import re
@@ -24,7 +25,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from fedfloor.errors import PolicyError, advice_for, shown
-from fedfloor.references import find_reference, where_raised
+from fedfloor.references import find_reference, in_declared_types, where_raised
 from fedfloor.scenario.file import Policy
 from fedfloor.scheduling import policies
 from fedfloor.scheduling.allocating import Selecting
@@ -108,12 +109,13 @@ def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
             advice = advice_for(key, entries) if entries else "The policy has no settings."
             raise PolicyError(f"policy {shown(str(spec))}: unknown setting {shown(key)}. {advice}")
     try:
-        policy = kind(**dict(spec.settings))
+        settings = in_declared_types(kind, dict(spec.settings))
+        policy = kind(**settings)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"policy {shown(str(spec))}: {error}") from None
     except (Exception, SystemExit) as error:  # the user's class may raise anything
         raise PolicyError(f"policy {shown(str(spec))}: creating it failed: {where_raised(error)}") from error
-    return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy)), policy
+    return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy, settings)), policy
 
 
 def may_keep_state(spec: PolicySpec) -> bool:
@@ -135,6 +137,16 @@ def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> P
             raise PolicyError(f"--solver {solver}: {problem}. Leave the option out")
         settings[kind.solver_setting] = solver
     return PolicySpec(spec.name, tuple(settings.items()))
+
+
+def with_tradeoff_of(spec: PolicySpec, own: PolicySpec) -> PolicySpec:
+    """Fill in V from a scenario's own policy if that is the same policy and the spec does not give V."""
+    if spec.name != own.name:
+        return spec
+    key, settings = kind_of(_load(spec.name)).tradeoff_setting, dict(own.settings)
+    if key is None or key not in settings or key in dict(spec.settings):
+        return spec
+    return PolicySpec(spec.name, ((key, settings[key]), *spec.settings))
 
 
 def tradeoff_of_spec(spec: PolicySpec) -> float | None:
@@ -180,15 +192,25 @@ def _slug(name: str, settings: Iterable[tuple[str, Setting]]) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join([name.replace(":", "."), *words]))
 
 
-def _all_settings(spec: PolicySpec, entries: Collection[Field[Any]], policy: object) -> tuple[tuple[str, Setting], ...]:
+def _all_settings(
+    spec: PolicySpec, entries: Collection[Field[Any]], policy: object, converted: Mapping[str, object]
+) -> tuple[tuple[str, Setting], ...]:
     """All settings that can be written as text, whether the spec gives them or not.
 
+    A setting that was converted to the type of its field stays as it was given, so that run folders stay the same.
     A setting whose field is marked `unwritten` is left out if it has its default, as if it did not exist.
     """
     defaults = {entry.name: entry.default for entry in entries if entry.metadata.get("unwritten")}
     values = [(entry.name, getattr(policy, entry.name)) for entry in entries if entry.init]
+    given = {key: value for key, value in spec.settings if _is_same(getattr(policy, key, None), converted[key])}
+    values = [(key, given.get(key, value)) for key, value in values]
     written = [(key, value) for key, value in values if isinstance(value, Setting)] or spec.settings
     return tuple((key, value) for key, value in written if key not in defaults or defaults[key] != value)
+
+
+def _is_same(value: object, other: object) -> bool:
+    """Whether a policy has kept a setting; types first, because values may be arrays, for example."""
+    return type(value) is type(other) and value == other
 
 
 def policy_summaries() -> Mapping[str, str]:

@@ -14,6 +14,7 @@ __all__ = [
     "is_snapshot",
     "parse_snapshot",
     "read_snapshot",
+    "received_snapshot",
 ]
 
 import json
@@ -315,11 +316,26 @@ def read_snapshot(path: Path) -> Snapshot:
         raise SnapshotError(f"{path}: not UTF-8. Save the file as UTF-8") from None
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}. Give a snapshot or a run folder") from None
+    return _snapshot_in(text, str(path))
+
+
+def received_snapshot(content: bytes, label: str) -> Snapshot:
+    """Read a snapshot from what a program received; `label` names it in messages."""
+    if not content.strip():
+        raise SnapshotError(f"{label}: is empty. Send the JSON of a snapshot")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SnapshotError(f"{label}: not UTF-8. Send the snapshot as UTF-8") from None
+    return _snapshot_in(text, label)
+
+
+def _snapshot_in(text: str, label: str) -> Snapshot:
     try:
         raw = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"{path}: not valid JSON: {error}. Correct that line") from None
-    return parse_snapshot(raw, str(path))
+        raise SnapshotError(f"{label}: not valid JSON: {error}. Correct that line") from None
+    return parse_snapshot(raw, label)
 
 
 def is_snapshot(path: Path) -> bool:

@@ -71,7 +71,8 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Start this interpreter again; the process inherits some descriptors and gets some more variables.
 
-    What it prints goes where the output of this process goes, unless `stdout` or `stderr` say otherwise.
+    What it prints, as policies and models of users may, goes to the standard error of this process, unless `stdout` or
+    `stderr` say otherwise: standard output is for results.
     """
     return subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
         [sys.executable, "-P", *arguments],  # -P does not put the working folder first
@@ -79,9 +80,18 @@ def start_process(
         start_new_session=True,  # Ctrl-C is for this process only
         env={**environment(), **(variables or {})},
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
+        stdout=_standard_error() if stdout is None else stdout,
         stderr=stderr,
     )
+
+
+def _standard_error() -> int:
+    """The descriptor of standard error; that of nothing if it is closed."""
+    try:
+        os.fstat(2)
+    except OSError:
+        return subprocess.DEVNULL
+    return 2
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

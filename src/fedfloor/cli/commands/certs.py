@@ -14,7 +14,8 @@ from fedfloor.cli.options import Format, FormatOption, OwnOption, SetOption, app
 from fedfloor.errors import DeploymentError
 
 certs_app = typer.Typer(
-    help="Certificates for a plant of real machines: a CA, one key pair per machine, revocation, renewal.",
+    help="Make and manage the certificates of real machines.\n\n"
+    "A plant has a CA and one key pair per machine; certificates can be renewed and revoked.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -61,7 +62,9 @@ def certs_init(
     overrides: SetOption = None,
     own: OwnOption = False,
 ) -> None:
-    """Make the CA of a plant, and certificates for everybody in a scenario.
+    """Make the CA of a plant.
+
+    With --scenario, it also issues a certificate for every machine of the scenario.
 
     Example:  fedfloor certs init plant-certs --scenario quick --host base-station=10.0.0.1
     """
@@ -87,7 +90,9 @@ def certs_issue(
     overrides: SetOption = None,
     own: OwnOption = False,
 ) -> None:
-    """Issue the first certificate of a machine, or of all machines of a scenario that have none.
+    """Issue the first certificate of a machine.
+
+    With --scenario, it issues one for every machine of the scenario that has none.
 
     Example:  fedfloor certs issue plant-certs gateway assembly --host 10.0.0.7
     """
@@ -116,7 +121,9 @@ def certs_renew(
     days: DaysOption = 365,
     same_key: Annotated[bool, typer.Option("--same-key", help="Keep the key; only the certificate is new.")] = False,
 ) -> None:
-    """Issue another certificate for a machine; the old one stays valid until it expires or is revoked.
+    """Issue another certificate for a machine.
+
+    The old one stays valid until it expires or is revoked.
 
     Example:  fedfloor certs renew plant-certs assembly
     """

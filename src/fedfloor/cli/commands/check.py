@@ -28,12 +28,12 @@ def check(
     Example:  fedfloor check paper-cifar10 --set radio.channels=2
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.datasets import print_shortage
     from fedfloor.cli.show.scenarios import check_as_json, print_check
     from fedfloor.cli.show.watching import checking
 
-    with checking(str(scenario)):
+    with own_code_on_stderr(), checking(str(scenario)):
         checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     if form is Format.JSON:
         print_json(check_as_json(checked))

@@ -33,7 +33,8 @@ def compare(
             "--policy",
             metavar="NAME[:KEY=VALUE,...]",
             help="Policy to compare; repeatable. Default: the scenario's own, random, round_robin, loss_driven and "
-            "delay_driven. A policy named here starts from its own defaults (ddsra: v=1000).",
+            "delay_driven. A policy named here starts from its own defaults; only V of ddsra is the scenario's, if its "
+            "policy is ddsra.",
         ),
     ] = None,
     options: CompareOptions = CompareOptions(),  # noqa: B008  # frozen
@@ -48,25 +49,26 @@ def compare(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Train every policy with every seed on the same weather, data and first weights, then write one report.
+    """Train several policies with several seeds and compare them.
 
-    The same command resumes an interrupted comparison. Needs the extras 'train' and 'report'.
+    All runs of a seed have the same weather, data and first weights. The same command resumes an
+    interrupted comparison. Needs the extras 'train' and 'report'.
 
     Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.comparisons import comparing
     from fedfloor.cli.show.reports import print_problems, print_report
 
-    with comparing(quiet=quiet) as watch:
+    with own_code_on_stderr(), comparing(quiet=quiet) as watch:
         try:
             done = api.compare_with(
                 scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out,
                 options=options, watch=watch,
             )  # fmt: skip
         except KeyboardInterrupt:
-            raise StoppedRunError("the same command resumes from the last checkpoints") from None
+            raise StoppedRunError("every run keeps its last checkpoint. Resume with the same command") from None
     if done.report is not None:
         print_problems(done.report)
         print_json(done.report.as_json()) if form is Format.JSON else print_report(done.report)

@@ -17,6 +17,7 @@ from fedfloor.cli.options import (
     SetOption,
     app,
 )
+from fedfloor.errors import StoppedRunError
 
 data_app = typer.Typer(
     help="Get and check data sets: fashion-mnist, cifar10, svhn.", no_args_is_help=True, rich_markup_mode=None
@@ -28,7 +29,9 @@ DataArgument = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist
 
 @data_app.command("fetch")
 def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietOption = False) -> None:
-    """Download the official files of a data set and check them; an interrupted download continues.
+    """Download the official files of a data set and check them.
+
+    An interrupted download continues where it stopped.
 
     Example:  fedfloor data fetch cifar10
     """
@@ -36,7 +39,10 @@ def data_fetch(name: DataArgument, data_dir: DataDirOption = None, quiet: QuietO
     from fedfloor.cli.show.datasets import downloading
 
     with downloading(quiet=quiet) as show:
-        files = api.fetch_data(name, data_dir, on_progress=show)
+        try:
+            files = api.fetch_data(name, data_dir, on_progress=show)
+        except KeyboardInterrupt:
+            raise StoppedRunError("what was downloaded is kept. Resume with the same command") from None
     for file in files:
         print(f"{'fetched' if file.fresh else 'there already:'} {file.path}")
 
@@ -55,18 +61,20 @@ def data_show(
     Example:  fedfloor data show quick --set data.partition=dirichlet
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.datasets import print_holding
     from fedfloor.cli.show.watching import reading
 
-    with reading("the data"):
+    with own_code_on_stderr(), reading("the data"):
         table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     print_json(table) if form is Format.JSON else print_holding(table)
 
 
 @data_app.command("verify")
 def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: FormatOption = Format.TABLE) -> None:
-    """Read a data set and show what it holds and whether its files are the official ones.
+    """Check whether the files of a data set are the official ones.
+
+    The data set is read, and what it contains is shown.
 
     Example:  fedfloor data verify fashion-mnist --data-dir /usr/share/datasets
     """

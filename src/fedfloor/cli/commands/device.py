@@ -12,9 +12,9 @@ def device(
     options: DeviceOptions = DeviceOptions(),  # noqa: B008  # frozen
     quiet: WarningsOnlyOption = False,
 ) -> None:
-    """Run a device: hold data and train the bottom of the network with its gateway. Needs the extra 'deploy'.
+    """Run a device: it trains with the gateway of its floor. Needs the extra 'deploy'.
 
-    Ctrl-C or SIGTERM ends it.
+    A device holds data and trains the bottom of the network. Ctrl-C or SIGTERM ends it.
 
     Example:  fedfloor device --gateway 10.0.1.1:7444 --data camera.npz --certs certs
     """

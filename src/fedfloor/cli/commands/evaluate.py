@@ -20,13 +20,16 @@ def evaluate(
     own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Test the model of a run's last checkpoint: accuracy and confusion matrix. Needs the extra 'train'.
+    """Test the model of a run's last checkpoint. Needs the extra 'train'.
+
+    Prints its test accuracy and confusion matrix.
 
     Example:  fedfloor evaluate runs/demo --export model.safetensors
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.runs import print_evaluation
 
-    evaluation = api.evaluate(folder, export=export, data_dir=data_dir, own=own)
+    with own_code_on_stderr():
+        evaluation = api.evaluate(folder, export=export, data_dir=data_dir, own=own)
     print_json(evaluation) if form is Format.JSON else print_evaluation(evaluation)

@@ -12,14 +12,17 @@ def gateway(
     options: GatewayOptions = GatewayOptions(),  # noqa: B008  # frozen
     quiet: WarningsOnlyOption = False,
 ) -> None:
-    """Run the gateway of a floor: train the tops for its devices, and answer the base station. Needs 'deploy'.
+    """Run a gateway: it trains with the devices of its floor. Needs the extra 'deploy'.
 
-    The first line on standard output is the address on which devices can join. Ctrl-C or SIGTERM ends it.
+    A gateway trains the tops of the network and answers the base station. The first line on standard output is
+    the address on which devices can join. Ctrl-C or SIGTERM ends it.
 
     Example:  fedfloor gateway --server 10.0.0.1:7443 --listen 0.0.0.0:7444 --certs certs/gateway/press
     """
     from fedfloor import api
+    from fedfloor.cli.show.bare import own_code_on_stderr
     from fedfloor.cli.show.machines import listening, logging_to_stderr
 
-    with logging_to_stderr(quiet=quiet):
-        api.serve_floor(options, on_listening=listening(options.listen))
+    address = listening(options.listen)
+    with own_code_on_stderr(), logging_to_stderr(quiet=quiet):
+        api.serve_floor(options, on_listening=address)

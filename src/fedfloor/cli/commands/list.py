@@ -7,7 +7,9 @@ from fedfloor.cli.options import Format, FormatOption, app
 
 @app.command("list")
 def list_(form: FormatOption = Format.TABLE) -> None:
-    """Show presets, policies, aggregation rules, models, data sets and cost models.
+    """List presets, policies, models, data sets and cost models.
+
+    Aggregation rules are listed too, each with one line.
 
     Example:  fedfloor list --format json
     """

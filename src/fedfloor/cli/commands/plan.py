@@ -12,7 +12,10 @@ from fedfloor.cli.options import Format, FormatOption, OwnOption, app
 
 @app.command()
 def plan(
-    source: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Snapshot file, or a run folder with --round.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SNAPSHOT", help="Snapshot file, - for standard input, or a run folder with --round."),
+    ],
     policy: Annotated[
         str | None,
         typer.Option(
@@ -34,16 +37,21 @@ def plan(
     own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Decide one round: which floors are selected, on which channel, with which cuts, frequencies and powers.
+    """Decide one round of a snapshot or of a run.
+
+    The decision says which floors are selected, on which channels, and with which cuts, frequencies and powers.
 
     Example:  fedfloor plan runs/demo --round 17 --policy ddsra:v=10 --export round.json
+
+    Example:  cat round.json | fedfloor plan - --format json
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json, working
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json, working
 
-    planned = api.plan_round(source, policy, solver=solver, index=index, own=own)
-    with working(planned.first_delay):
-        decided = api.decide_round(planned, export=export)
+    with own_code_on_stderr():
+        planned = api.plan_round(source, policy, solver=solver, index=index, own=own)
+        with working(planned.first_delay):
+            decided = api.decide_round(planned, export=export)
     if form is Format.JSON:
         print_json(decided)
         return

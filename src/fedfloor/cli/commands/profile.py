@@ -74,7 +74,7 @@ def profile(
         ProfileFormat, typer.Option("--format", help="Table, JSON, or the TOML layer list of a scenario.")
     ] = ProfileFormat.TABLE,
 ) -> None:
-    """Show FLOPs and bytes of every layer, and the totals for every cut. Needs the extra 'train'.
+    """Show FLOPs and bytes of every layer and every cut. Needs the extra 'train'.
 
     With --costs measured, time every layer on this machine and write a hardware profile.
 
@@ -83,7 +83,7 @@ def profile(
     Example:  fedfloor profile cnn --costs measured --batch 10,50 --out machine.json
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.hardware import measuring, print_hardware, print_shares
     from fedfloor.cli.show.scenarios import print_profile
 
@@ -111,7 +111,7 @@ def profile(
     if measured and form is ProfileFormat.TOML:
         raise ProfileError("--format: must be table or json with --costs measured, got 'toml'. Choose one of them")
     if measured:
-        with measuring(scenario or model or "", quiet=quiet) as progress:
+        with own_code_on_stderr(), measuring(scenario or model or "", quiet=quiet) as progress:
             machine = api.measure(
                 model,
                 shape,
@@ -137,12 +137,14 @@ def profile(
     samples = batches[0] if batches else 50
     if compare:
         profiles = [*compare, *(files or ())]
-        shares = api.compare_profiles(model, profiles, shape, batch=samples, overrides=overrides or (), out=out)
+        with own_code_on_stderr():
+            shares = api.compare_profiles(model, profiles, shape, batch=samples, overrides=overrides or (), out=out)
         print_json(shares.table()) if form is ProfileFormat.JSON else print_shares(shares, out)
         return
-    network = api.profile(
-        model, shape, batch=samples, costs=(costs or CostModel.EXACT).value, overrides=overrides or ()
-    )
+    with own_code_on_stderr():
+        network = api.profile(
+            model, shape, batch=samples, costs=(costs or CostModel.EXACT).value, overrides=overrides or ()
+        )
     if form is ProfileFormat.JSON:
         print_json(network.table())
     elif form is ProfileFormat.TOML:

@@ -26,7 +26,9 @@ def report(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Make one page, figures and tables of runs, finished or still running. Needs the extra 'report'.
+    """Make a page, figures and tables of runs. Needs the extra 'report'.
+
+    The runs may be finished or still running.
 
     Example:  fedfloor report runs/compared --csv rounds.csv
     """

@@ -2,6 +2,10 @@
 
 __all__ = ["run"]
 
+from typing import Annotated
+
+import typer
+
 from fedfloor.cli.options import (
     Format,
     FormatOption,
@@ -31,27 +35,34 @@ def run(
     options: RunOptions = RunOptions(),  # noqa: B008  # frozen
     overrides: SetOption = None,
     own: OwnOption = False,
+    theory: Annotated[
+        bool,
+        typer.Option("--theory", help="Also print the bounds of the theorems; the run folder has them anyway."),
+    ] = False,
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Train: rounds of scheduling and real split training on the simulated plant. Needs the extra 'train'.
+    """Train a model in rounds on the simulated plant. Needs the extra 'train'.
+
+    Every round is scheduled by a policy; the selected floors then do real split training.
 
     Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.runs import as_json, print_training
     from fedfloor.cli.show.watching import training
 
     runs = []
-    for planned in api.plan_runs(
-        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out, training=True,
-        resume=options.resume,
-    ):  # fmt: skip
-        assert planned.folder is not None
-        with training(planned, quiet=quiet) as view:
-            try:
-                runs.append(api.run_planned(planned, options, on_event=view.show))
-            except KeyboardInterrupt:
-                raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
-    print_json([as_json(done) for done in runs]) if form is Format.JSON else print_training(runs)
+    with own_code_on_stderr():
+        for planned in api.plan_runs(
+            scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out, training=True,
+            resume=options.resume,
+        ):  # fmt: skip
+            assert planned.folder is not None
+            with training(planned, quiet=quiet) as view:
+                try:
+                    runs.append(api.run_planned(planned, options, on_event=view.show))
+                except KeyboardInterrupt:
+                    raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
+    print_json([as_json(done) for done in runs]) if form is Format.JSON else print_training(runs, theory=theory)

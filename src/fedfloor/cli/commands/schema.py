@@ -7,7 +7,9 @@ from fedfloor.cli.options import app
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of a scenario, for editors that complete and check TOML.
+    """Print the JSON schema of a scenario.
+
+    Editors use it to complete and check TOML.
 
     Example:  fedfloor schema > scenario.schema.json
     """

@@ -15,6 +15,7 @@ from fedfloor.cli.options import (
     SetOption,
     app,
 )
+from fedfloor.errors import StoppedRunError
 
 
 @app.command()
@@ -29,19 +30,24 @@ def simulate(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Run rounds of scheduling on the simulated plant, without training.
+    """Simulate rounds of scheduling, without training.
 
     Example:  fedfloor simulate quick --policy random --policy round_robin --rounds 200
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.runs import as_json, print_simulation
     from fedfloor.cli.show.watching import simulating
 
     runs = []
-    for planned in api.plan_runs(
-        scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out
-    ):
-        with simulating(planned, quiet=quiet) as show:
-            runs.append(api.simulate_planned(planned, on_round=show))
+    with own_code_on_stderr():
+        for planned in api.plan_runs(
+            scenario, policies or (), rounds, seed=seed, overrides=overrides or (), own=own, out=out
+        ):
+            with simulating(planned, quiet=quiet) as show:
+                try:
+                    runs.append(api.simulate_planned(planned, on_round=show))
+                except KeyboardInterrupt:
+                    kept = f"the log in {planned.folder} has the rounds so far"
+                    raise StoppedRunError(f"{kept}. A simulation cannot be resumed") from None
     print_json([as_json(run) for run in runs]) if form is Format.JSON else print_simulation(runs)

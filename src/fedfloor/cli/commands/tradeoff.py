@@ -30,19 +30,21 @@ def tradeoff(
     quiet: QuietOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Measure delay and participation of ddsra over V, beside the bounds of Theorem 2.
+    """Measure delay and participation of ddsra over V.
 
-    V is the weight of a second of delay against a missed round of participation: a larger V gives shorter rounds.
+    V is the weight of a second of delay against a missed round of participation: a larger V gives shorter rounds. The
+    bounds of Theorem 2 are shown beside the measurements.
 
     Example:  fedfloor tradeoff paper-cifar10 --rounds 300
     """
     from dataclasses import asdict
 
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.tradeoffs import print_tradeoff, sweeping
 
-    resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)
+    with own_code_on_stderr():
+        resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)
     with sweeping(resolved, quiet=quiet) as on_round:
         points = api.tradeoff(resolved, on_round=on_round)
     if form is Format.JSON:

@@ -28,9 +28,10 @@ def watch(
     ] = "auto",
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Show a run in the browser while it goes: floors, rounds, accuracy, delays, failures. Needs the extra 'report'.
+    """Show a run in the browser while it is running. Needs the extra 'report'.
 
-    The address of the page is printed first. Ctrl-C ends the command; the run goes on.
+    The page has floors, rounds, accuracy, delays and failures. Its address is printed first. Ctrl-C ends
+    the command; the run goes on.
 
     Example:  fedfloor watch runs/demo
     """

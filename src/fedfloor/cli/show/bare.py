@@ -1,14 +1,21 @@
-"""What is shown without rich, which takes long to load: JSON, and that a decision is being made."""
+"""What needs no rich, which takes long to load: JSON, that a decision is being made, and what own code prints."""
 
-__all__ = ["print_json", "working"]
+__all__ = ["own_code_on_stderr", "print_json", "working"]
 
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from fedfloor.files import finite
+
+
+@contextmanager
+def own_code_on_stderr() -> Iterator[None]:
+    """Show what a user's policy, model or data prints on standard error; standard output is for the result only."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def print_json(value: object) -> None:

@@ -19,10 +19,12 @@ def comparing(*, quiet: bool) -> Iterator[Watch]:
     """The progress of a comparison on standard error: bars on a terminal, otherwise a line per tenth of a run."""
     live = not quiet and ERR.is_terminal
     with Progress(*columns(), console=ERR, transient=True, disable=not live) as bar:
-        view = _View(bar, lines=not quiet and not live)
+        view = _View(bar, lines=not quiet and not live, quiet=quiet)
         yield Watch(
             on_start=view.start,
             on_round=view.round,
+            on_reading=view.reading,
+            on_accuracy=view.accuracy,
             on_trouble=lambda run, problem: _print_trouble(run, problem, quiet=quiet),
             on_tradeoff=view.tradeoff,
             on_report=view.report,
@@ -39,41 +41,71 @@ def _name(run: PlannedRun) -> str:
     return run.folder.name
 
 
+def _label(run: PlannedRun) -> str:
+    return f"{run.policy} seed {run.scenario.seed}"
+
+
 class _View:
     """The bars, or the lines."""
 
-    def __init__(self, bar: Progress, *, lines: bool) -> None:
-        self._bar, self._lines = bar, lines
+    def __init__(self, bar: Progress, *, lines: bool, quiet: bool) -> None:
+        self._bar, self._lines, self._quiet = bar, lines, quiet
         self._all: TaskID | None = None
         self._tradeoff: TaskID | None = None
         self._report: TaskID | None = None
         self._done: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
+        self._accuracies: dict[str, str] = {}
+        self._read: set[str] = set()  # data sets
         self._runs: Sequence[PlannedRun] = ()
 
     def start(self, runs: Sequence[PlannedRun]) -> None:
         """All runs are known."""
         self._runs = runs
+        for text in dict.fromkeys(run.remark for run in runs if run.remark and not self._quiet):
+            ERR.print(text, soft_wrap=True)
         note = next((run.first_delay for run in runs if run.first_delay), "")
         if note and self._lines:
             ERR.print(note)
+        note = note or "starting"
         self._all = self._bar.add_task("all rounds", total=sum(run.scenario.rounds for run in runs), note=note)
+
+    def reading(self, run: PlannedRun, data: str) -> None:
+        """A run reads a data set; a line says so for the first of its runs."""
+        if self._lines and data not in self._read:
+            ERR.print(f"reading {data} ...", soft_wrap=True)
+        self._read.add(data)
+        self._show(run, f"reading {data}")
+        if self._all is not None and not self._done:
+            self._bar.update(self._all, note=f"reading {data}")
+
+    def accuracy(self, run: PlannedRun, accuracy: float) -> None:
+        """The model of a run has been tested."""
+        self._accuracies[_name(run)] = f"accuracy {accuracy:.1%}"
 
     def round(self, run: PlannedRun, done: int) -> None:
         """A run has done `done` rounds."""
-        name, total, label = _name(run), run.scenario.rounds, f"{run.policy} seed {run.scenario.seed}"
+        name, total = _name(run), run.scenario.rounds
         before = self._done.get(name, 0)
         self._done[name] = done
+        accuracy = self._accuracies.get(name, "")
         if self._lines and 10 * done // total > 10 * before // total:
-            ERR.print(f"{label}: {done} of {total} rounds done", soft_wrap=True)
-        if name not in self._tasks and done < total:
-            self._tasks[name] = self._bar.add_task(f"  {label}", total=total, note="")
-        if name in self._tasks:
-            self._bar.update(self._tasks[name], completed=done, visible=done < total)
+            parts = filter(None, (f"{_label(run)}: {done} of {total} rounds done", accuracy))
+            ERR.print(", ".join(parts), soft_wrap=True)
+        self._show(run, accuracy)
         if self._all is not None:
             ended = sum(self._done.get(_name(one), 0) >= one.scenario.rounds for one in self._runs)
             note = f"{ended} of {len(self._runs)} runs"
             self._bar.update(self._all, completed=sum(self._done.values()), note=note)
+
+    def _show(self, run: PlannedRun, note: str) -> None:
+        """Bring the bar of a run up to date; it is there from the first news to the last round."""
+        name, total = _name(run), run.scenario.rounds
+        done = self._done.get(name, 0)
+        if name not in self._tasks and done < total:
+            self._tasks[name] = self._bar.add_task(f"  {_label(run)}", total=total, note="")
+        if name in self._tasks:
+            self._bar.update(self._tasks[name], completed=done, visible=done < total, note=note)
 
     def tradeoff(self) -> None:
         """One more round of the trade-off over V has been simulated."""

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from fedfloor.characters import printable
 from fedfloor.cli.show.terminal import ERR, OUT
+from fedfloor.cli.show.watching import remark
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -45,9 +46,9 @@ def logging_to_stderr(*, quiet: bool) -> Iterator[None]:
 
 
 def listening(address: str) -> Callable[[int], None]:
-    """What to call with the port that is listened on: prints the address as a line on standard output."""
-    host = address.rpartition(":")[0]
-    return lambda port: print(f"listening on {host}:{port}", flush=True)
+    """What to call with the port that is listened on: prints the address as a line on what is now standard output."""
+    host, output = address.rpartition(":")[0], sys.stdout
+    return lambda port: print(f"listening on {host}:{port}", file=output, flush=True)
 
 
 def deployed_as_json(run: "DeployedRun") -> dict[str, JsonValue]:
@@ -77,6 +78,7 @@ def print_deployed(run: "DeployedRun") -> None:
 @contextmanager
 def plant_view(planned: PlannedRun, *, quiet: bool) -> Iterator["PlantView"]:
     """A live table of the floors on standard error; a line per round where that is no terminal."""
+    remark(planned, quiet=quiet)
     view = PlantView(planned, is_live=ERR.is_terminal and not quiet, quiet=quiet)
     if not view.is_live:
         yield view

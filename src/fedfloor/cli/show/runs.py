@@ -25,11 +25,12 @@ def print_simulation(runs: Sequence[Run]) -> None:
     _print_folders(runs)
 
 
-def print_training(runs: "Sequence[TrainedRun]") -> None:
-    """Policies side by side, the theorems, and at the end one sentence per run and where the logs are."""
+def print_training(runs: "Sequence[TrainedRun]", *, theory: bool) -> None:
+    """Policies side by side, the theorems if asked, and at the end one sentence per run and where the logs are."""
     summaries = [done.summary for done in runs]
     _print_summaries(runs, summaries, _learning_rows(runs))
-    _print_bounds(summaries, runs)
+    if theory:
+        _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
         resumed = "" if done.resumed == 0 else f" (resumed after {done.resumed})"
@@ -143,8 +144,8 @@ def _print_bounds(summaries: Sequence[RunSummary], runs: "Sequence[TrainedRun]")
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Accuracy and confusion matrix."""
     OUT.print(
-        f"{evaluation['run']}, after {evaluation['rounds']} rounds: accuracy {evaluation['accuracy']:.2%} on "
-        f"{evaluation['samples']:,} samples, loss {evaluation['loss']:.4f}",
+        f"{evaluation['run']}, after {evaluation['rounds']} rounds: test accuracy {evaluation['accuracy']:.2%} "
+        f"({evaluation['samples']:,} samples), test loss {evaluation['loss']:.4f}",
         style="bold",
     )
     if not evaluation["same_data"]:
@@ -152,7 +153,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     classes = len(evaluation["confusion"])
     if classes <= 20:
         title = "confusion matrix: rows are true classes, columns predicted ones"
-        table = table_of(title, "", *map(str, range(classes)), "right")
+        table = table_of(title, "", *map(str, range(classes)), "correct")
         for label, row in enumerate(evaluation["confusion"]):
             cells = [str(count) if count else "." for count in row]
             table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")

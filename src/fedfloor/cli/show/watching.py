@@ -1,6 +1,6 @@
 """The progress of a run: a live bar on a terminal, a line per evaluation in a file or a pipe."""
 
-__all__ = ["View", "checking", "page_ready", "reading", "simulating", "training"]
+__all__ = ["View", "checking", "page_ready", "reading", "remark", "simulating", "training"]
 
 import json
 import threading
@@ -17,10 +17,17 @@ from fedfloor.runs.planned import PlannedRun
 _PATIENCE = 2.0  #: [s] before a word is said about data that is being read, or a scenario that is being checked
 
 
+def remark(planned: PlannedRun, *, quiet: bool) -> None:
+    """Say on standard error where V of a run comes from, if its policy was named without one."""
+    if planned.remark and not quiet:
+        ERR.print(planned.remark, soft_wrap=True)
+
+
 @contextmanager
 def simulating(planned: PlannedRun, *, quiet: bool) -> Iterator[Callable[[RoundRecord], None]]:
     """What to call with every round of a simulation: a live bar on standard error."""
     rounds = planned.scenario.rounds
+    remark(planned, quiet=quiet)
     with progress(planned.label, rounds, quiet=quiet, note=planned.first_delay) as (bar, task):
         yield lambda record: bar.update(task, advance=1, note=f"clock {record.clock_s or 0.0:.0f} s")
 
@@ -29,6 +36,7 @@ def simulating(planned: PlannedRun, *, quiet: bool) -> Iterator[Callable[[RoundR
 def training(planned: PlannedRun, *, quiet: bool) -> Iterator["View"]:
     """The progress of a training run on standard error; `View.show` is called with its events."""
     rounds = planned.scenario.rounds
+    remark(planned, quiet=quiet)
     with progress(planned.label, rounds, quiet=quiet, note=planned.first_delay) as (bar, task):
         view = View(bar, task, planned, quiet=quiet)
         try:
