@@ -1,5 +1,6 @@
 """Layer costs against torch itself: FLOP for FLOP, and the allocator's peak."""
 
+import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -36,7 +37,7 @@ def counted(network: nn.Sequential, shape: tuple[int, ...], batch: int) -> list[
         nn.functional.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
     flops = []
     for name, module in network.named_children():
-        if isinstance(module, nn.Conv2d | nn.Linear):
+        if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Linear):
             there, there_and_back = (
                 sum(counter.get_flop_counts()[f"Sequential.{name}"].values()) for counter in (forward, both)
             )
@@ -44,21 +45,29 @@ def counted(network: nn.Sequential, shape: tuple[int, ...], batch: int) -> list[
     return flops
 
 
-@pytest.mark.parametrize("head", VGG)
-def test_exact_products_equal_torch_on_every_layer(head: str) -> None:
+def own(name: str, *shape: int) -> Model:
+    return Model(name=f"tests.training.networks:{name}", input=shape)
+
+
+@pytest.mark.parametrize(
+    ("model", "products"),
+    [(VGG["linear"], 9), (VGG["4096-4096"], 11), (own("signal", 3, 64), 3), (own("long_signal", 6, 512), 3)],
+    ids=["linear", "4096-4096", "signal", "long_signal"],
+)
+def test_exact_products_equal_torch_on_every_layer(model: Model, products: int) -> None:
     batch = 3
     torch.manual_seed(0)
-    network = build_model(VGG[head])
+    network = build_model(model)
     assert isinstance(network, nn.Sequential)
-    layers = layers_of(VGG[head])
+    layers = layers_of(model)
     costs = layer_costs(layers, "exact")
     trained = [index for index, layer in enumerate(layers) if layer.weights]
     ours = [
         (batch * costs.forward_flop[index], batch * (costs.error_flop[index] + costs.gradient_flop[index]))
         for index in trained
     ]
-    assert ours == counted(network, (3, 32, 32), batch)
-    assert len(ours) == (9 if head == "linear" else 11)
+    assert ours == counted(network, model.input, batch)
+    assert len(ours) == products
 
 
 @pytest.mark.parametrize("batch", [1, 50, pytest.param(100, marks=pytest.mark.slow)])
@@ -67,6 +76,15 @@ def test_exact_memory_is_near_the_allocators_peak(head: str, batch: int) -> None
     costs = layer_costs(layers_of(VGG[head]), "exact")
     ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
     seen = allocator_peak(build_model(VGG[head]), torch.randn(batch, 3, 32, 32))
+    assert MEMORY_RATIO[0] <= ours / seen <= MEMORY_RATIO[1]
+
+
+@pytest.mark.parametrize("batch", [1, 50])
+def test_exact_memory_of_a_network_for_signals_is_near_the_allocators_peak(batch: int) -> None:
+    model = own("long_signal", 6, 512)
+    costs = layer_costs(layers_of(model), "exact")
+    ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
+    seen = allocator_peak(build_model(model), torch.randn(batch, *model.input))
     assert MEMORY_RATIO[0] <= ours / seen <= MEMORY_RATIO[1]
 
 
@@ -102,6 +120,33 @@ def test_paper_counts_a_convolution_as_the_table_does() -> None:
     assert costs.sample_bytes[0] == 4 * (4 * 5 * 7) + 4 * (2 * 5 * 7)
 
 
+@pytest.mark.parametrize("cost_model", ["exact", "paper"])
+def test_a_signal_costs_as_much_as_an_image_of_height_1(cost_model: str) -> None:
+    signal = layers_of(own("signal", 3, 64))
+    image = [
+        layer.model_copy(
+            update={
+                "kernel": None if layer.kernel is None else (1, *layer.kernel),
+                "input": (layer.input[0], 1, *layer.input[1:]),
+                "output": (layer.output[0], 1, *layer.output[1:]),
+            }
+        )
+        if layer.kernel is not None
+        else layer
+        for layer in signal
+    ]
+    one, other = layer_costs(signal, cost_model), layer_costs(image, cost_model)
+    for field in dataclasses.fields(one):
+        assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
+
+
+def test_paper_counts_a_convolution_of_signals_as_the_table_does_in_one_dimension() -> None:
+    layer = LayerSpec(name="c", kind="convolution", input=(2, 7), output=(4, 7), kernel=(3,))
+    costs = layer_costs([layer], "paper")
+    assert costs.forward_flop[0] == costs.gradient_flop[0] == 2 * 2 * 3 * 4 * 7
+    assert costs.error_flop[0] == 2 * (2 * 3 + 3 * 7 - 2)
+
+
 def test_paper_counts_a_linear_layer_as_the_table_does_in_bytes() -> None:
     costs = layer_costs([LayerSpec(name="l", kind="linear", input=(6,), output=(5,))], "paper")
     assert (costs.forward_flop[0], costs.error_flop[0], costs.gradient_flop[0]) == (60, 60, 30)
@@ -132,6 +177,7 @@ def test_a_narrowing_network_is_charged_its_largest_error_once() -> None:
         Model(name="mlp", input=(1, 28, 28)),
         Model(name="tests.training.networks:depthwise", input=(4, 9, 9)),
         Model(name="tests.training.networks:by_rows", input=(1, 28, 28)),
+        Model(name="tests.training.networks:signal", input=(3, 64)),
     ],
     ids=lambda model: model.name,
 )

@@ -214,6 +214,14 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"groups": 3}),
         ["model.layers[0]: layer 'c' (convolution): 1 input channels cannot be divided into 3 groups"],
     ),
+    "a kernel of one size for images": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"kernel": [3]}),
+        ["model.layers[0]: layer 'c' (convolution): input and output must be [channels, length] with a kernel of one"],
+    ),
+    "a kernel of three sizes": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"kernel": [3, 3, 3]}),
+        ["model.layers[0].kernel"],
+    ),
     "a kernel that cannot give the output": (
         lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"output": [4, 35, 28]}),
         ["model.layers[0]: layer 'c' (convolution): a kernel of 3 cannot turn a size of 28 into 35"],

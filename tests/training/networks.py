@@ -19,6 +19,36 @@ def depthwise() -> nn.Module:
     )
 
 
+def signal() -> nn.Module:
+    """For windows of 64 values from 3 sensors."""
+    return nn.Sequential(
+        nn.Conv1d(3, 8, 5, padding=2),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.MaxPool1d(2),
+        nn.Conv1d(8, 12, 3, stride=2, bias=False),
+        nn.LeakyReLU(),
+        nn.AvgPool1d(2),
+        nn.AdaptiveAvgPool1d(4),
+        nn.Flatten(),
+        nn.Linear(48, 10),
+    )
+
+
+def long_signal() -> nn.Module:
+    """For windows of 512 values from 6 sensors; large enough for the bytes to matter."""
+    return nn.Sequential(
+        nn.Conv1d(6, 64, 9, padding=4),
+        nn.ReLU(),
+        nn.MaxPool1d(4),
+        nn.Conv1d(64, 128, 5, padding=2),
+        nn.ReLU(),
+        nn.AvgPool1d(2),
+        nn.Flatten(),
+        nn.Linear(128 * 64, 10),
+    )
+
+
 def large_weights() -> nn.Module:
     """A network whose first bias only float32 can hold; it adds the same to all scores."""
     layer = nn.Linear(784, 10)

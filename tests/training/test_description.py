@@ -10,7 +10,7 @@ from fedfloor.scenario.layers import ATTACHMENTS, KINDS, parameter_count, unchai
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.description import TORCH_ATTACHMENTS, TORCH_LAYERS, describe, infer_layers
 from fedfloor.training.network.models import MODELS, build_model
-from tests.training.networks import depthwise, two_layers
+from tests.training.networks import depthwise, signal, two_layers
 
 NETWORKS = [
     Model(name="vgg11", input=(3, 32, 32)),
@@ -20,6 +20,7 @@ NETWORKS = [
     Model(name="tests.training.networks:two_layers", input=(1, 28, 28)),
     Model(name="tests.training.networks:depthwise", input=(4, 9, 9)),
     Model(name="tests.training.networks:reuses_its_activation", input=(1, 28, 28)),
+    Model(name="tests.training.networks:signal", input=(3, 64)),
 ]
 
 
@@ -62,6 +63,21 @@ def test_what_follows_a_layer_belongs_to_it() -> None:
     assert grouped[0].attached == ("batch_norm", "activation")
     assert (grouped[0].groups, grouped[0].bias, grouped[0].weights) == (2, False, 8 * 2 * 9)
     assert (grouped[1].kind, grouped[1].kernel) == ("average_pooling", (7, 7))
+
+
+def test_layers_of_signals_have_kernels_of_one_size() -> None:
+    layers = describe(signal(), (3, 64))
+    assert [layer.name for layer in layers] == ["conv1", "pool1", "conv2", "pool2", "pool3", "linear1"]
+    assert [layer.kernel for layer in layers] == [(5,), (2,), (3,), (2,), (2,), None]
+    assert [layer.output for layer in layers] == [(8, 64), (8, 32), (12, 15), (12, 7), (12, 4), (10,)]
+    assert layers[0].attached == ("batch_norm", "activation")
+
+
+@pytest.mark.parametrize("pooling", [nn.MaxPool1d(2), nn.AvgPool1d(2), nn.AdaptiveAvgPool1d(4)])
+def test_signals_without_channels_are_refused(pooling: nn.Module) -> None:
+    expected = r"module '0' .* cannot be described: .* must be \[channels, length\] .*, got \[8\] and \[4\]"
+    with pytest.raises(ModelError, match=expected):
+        describe(nn.Sequential(pooling, nn.Linear(4, 2)), (8,))
 
 
 def test_no_operation_is_carried_out() -> None:

@@ -83,9 +83,10 @@ def _image_misfit(layer: "LayerSpec", growth: int) -> str | None:
     """What a convolution and a pooling demand; per axis the output exceeds the input by at most `growth` kernels."""
     if layer.kernel is None:
         return "the kernel is missing. Add it, as in kernel = [3, 3]"
-    if len(layer.input) != 3 or len(layer.output) != 3:
+    if not len(layer.input) == len(layer.output) == 1 + len(layer.kernel):
         got = f"got {shown(list(layer.input))} and {shown(list(layer.output))}"
-        return f"input and output must be [channels, height, width], {got}"
+        axes = "[channels, length] with a kernel of one size" if len(layer.kernel) == 1 else "[channels, height, width]"
+        return f"input and output must be {axes}, {got}"
     for before, after, width in zip(layer.input[1:], layer.output[1:], layer.kernel, strict=True):
         if after > before + growth * width or width > 2 * before + 1:
             return f"a kernel of {width} cannot turn a size of {before} into {after}"
@@ -106,17 +107,18 @@ def _convolution_weights(layer: "LayerSpec") -> int:
 
 
 def _convolution_product(layer: "LayerSpec") -> int:
-    """2 C_i H_f W_f C_o H_o W_o."""
-    return 2 * layer.weights * layer.output[1] * layer.output[2]
+    """2 C_i H_f W_f C_o H_o W_o; in one dimension without H_f and H_o."""
+    return 2 * layer.weights * math.prod(layer.output[1:])
 
 
 def _convolution_error_of_the_paper(layer: "LayerSpec") -> int:
     # Paper note: the table's error count of a convolution has no factor C_i C_o; kept in this cost model.
+    # Paper note: the table knows images only; a signal is read as one of height 1, whose factor for the height is 1.
     assert layer.kernel is not None
-    (_, height, width), (filter_height, filter_width) = layer.output, layer.kernel
-    wide = 2 * filter_width + filter_width * width - 2
-    high = 2 * filter_height + filter_height * height - 2
-    return 2 * wide * high
+    return 2 * math.prod(
+        2 * filter_size + filter_size * size - 2
+        for size, filter_size in zip(layer.output[1:], layer.kernel, strict=True)
+    )
 
 
 def _pooling_misfit(layer: "LayerSpec") -> str | None:
@@ -251,6 +253,7 @@ def _in_table(table: Mapping[str, object], what: str) -> AfterValidator:
 
 
 Shape = Annotated[tuple[Int1, ...], Field(min_length=1)]
+_Kernel = Annotated[tuple[Int1, ...], Field(min_length=1, max_length=2)]
 _KindName = Annotated[str, _in_table(KINDS, "layer kind"), WithJsonSchema({"enum": [*KINDS], "type": "string"})]
 _AttachmentName = Annotated[
     str, _in_table(ATTACHMENTS, "attachment"), WithJsonSchema({"enum": [*ATTACHMENTS], "type": "string"})
@@ -262,9 +265,9 @@ class LayerSpec(Section):
 
     name: Annotated[str, Field(min_length=1)]
     kind: _KindName  #: its row is in KINDS
-    input: Shape  #: (C, H, W) or (S,), one sample
-    output: Shape  #: (C, H, W) or (S,), one sample; shape before a flatten that follows
-    kernel: tuple[Int1, Int1] | None = None  #: (Hf, Wf) of a convolution or pooling
+    input: Shape  #: (C, H, W), (C, W) or (S,), one sample
+    output: Shape  #: (C, H, W), (C, W) or (S,), one sample; shape before a flatten that follows
+    kernel: _Kernel | None = None  #: (Hf, Wf) of a convolution or pooling; (Wf,) in one dimension
     groups: Int1 = 1  #: of a convolution
     bias: Flag = True  #: of a convolution or linear layer
     attached: tuple[_AttachmentName, ...] = ()  #: their rows are in ATTACHMENTS
@@ -288,7 +291,7 @@ class LayerSpec(Section):
 
     @property
     def kernel_size(self) -> int:
-        """Numbers per channel under the kernel, H_f W_f; 1 without a kernel."""
+        """Numbers per channel under the kernel, H_f W_f or W_f; 1 without a kernel."""
         return math.prod(self.kernel or ())
 
     @property
@@ -298,7 +301,7 @@ class LayerSpec(Section):
 
     @property
     def output_size(self) -> int:
-        """Numbers per sample that leave the layer, S_o or C_o H_o W_o."""
+        """Numbers per sample that leave the layer: S_o, C_o H_o W_o or C_o W_o."""
         return math.prod(self.output)
 
     @property

@@ -34,7 +34,7 @@ from fedfloor.training.network.models import build_model
 class LayerSettings(TypedDict, total=False):
     """What a layer needs to know of its torch module beside the shapes; the defaults are those of `LayerSpec`."""
 
-    kernel: tuple[int, int]
+    kernel: tuple[int, ...]
     groups: int
     bias: bool
 
@@ -47,31 +47,35 @@ class TorchLayer:
     settings: Callable[..., LayerSettings]  #: from the module and the shapes of one sample before and after it
 
 
-def _convolution(module: nn.Conv2d, *_: Shape) -> LayerSettings:
-    height, width = module.kernel_size
-    return {"kernel": (height, width), "groups": module.groups, "bias": module.bias is not None}
+def _convolution(module: nn.Conv1d | nn.Conv2d, *_: Shape) -> LayerSettings:
+    return {"kernel": module.kernel_size, "groups": module.groups, "bias": module.bias is not None}
 
 
 def _linear(module: nn.Linear, *_: Shape) -> LayerSettings:
     return {"bias": module.bias is not None}
 
 
-def _pooling(module: nn.MaxPool2d | nn.AvgPool2d, *_: Shape) -> LayerSettings:
-    size = module.kernel_size
-    return {"kernel": (size, size) if isinstance(size, int) else (size[0], size[1])}
+def _pooling(module: nn.MaxPool1d | nn.MaxPool2d | nn.AvgPool1d | nn.AvgPool2d, *_: Shape) -> LayerSettings:
+    size, axes = module.kernel_size, 1 if isinstance(module, nn.MaxPool1d | nn.AvgPool1d) else 2
+    return {"kernel": (size,) * axes if isinstance(size, int) else tuple(size)}
 
 
-def _adaptive_pooling(_: nn.AdaptiveAvgPool2d, inputs: Shape, outputs: Shape) -> LayerSettings:
-    return {"kernel": (-(-inputs[1] // outputs[1]), -(-inputs[2] // outputs[2]))}
+def _adaptive_pooling(_: nn.AdaptiveAvgPool1d | nn.AdaptiveAvgPool2d, inputs: Shape, outputs: Shape) -> LayerSettings:
+    sizes = tuple(-(-before // after) for before, after in zip(inputs[1:], outputs[1:], strict=True))
+    return {"kernel": sizes or (1,)}  # samples without channels are refused for their shape
 
 
 #: torch modules that are a layer of their own, so that a cut can lie behind them
 TORCH_LAYERS: Mapping[type[nn.Module], TorchLayer] = MappingProxyType(
     {
+        nn.Conv1d: TorchLayer("convolution", _convolution),
         nn.Conv2d: TorchLayer("convolution", _convolution),
         nn.Linear: TorchLayer("linear", _linear),
+        nn.MaxPool1d: TorchLayer("max_pooling", _pooling),
         nn.MaxPool2d: TorchLayer("max_pooling", _pooling),
+        nn.AvgPool1d: TorchLayer("average_pooling", _pooling),
         nn.AvgPool2d: TorchLayer("average_pooling", _pooling),
+        nn.AdaptiveAvgPool1d: TorchLayer("average_pooling", _adaptive_pooling),
         nn.AdaptiveAvgPool2d: TorchLayer("average_pooling", _adaptive_pooling),
     }
 )
@@ -87,6 +91,7 @@ TORCH_ATTACHMENTS: Mapping[type[nn.Module], str | None] = MappingProxyType(
         nn.BatchNorm2d: "batch_norm",
         nn.BatchNorm1d: "batch_norm",
         nn.Dropout: "dropout",
+        nn.Dropout1d: "dropout",
         nn.Dropout2d: "dropout",
         nn.Flatten: "flatten",
         nn.Identity: None,
