@@ -14,7 +14,7 @@ from fedfloor.costs.layers import boundary_values, layer_costs, model_bits
 from fedfloor.costs.plant import network_workload
 from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.model import Costs, Model
-from fedfloor.training.network.description import infer_layers
+from fedfloor.training.network.description import describe, infer_layers
 from fedfloor.training.network.models import build_model
 from fedfloor.training.network.peak import allocator_peak
 from fedfloor.training.network.split import halves
@@ -86,6 +86,33 @@ def test_exact_memory_of_a_network_for_signals_is_near_the_allocators_peak(batch
     ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
     seen = allocator_peak(build_model(model), torch.randn(batch, *model.input))
     assert MEMORY_RATIO[0] <= ours / seen <= MEMORY_RATIO[1]
+
+
+def saved_bytes(network: nn.Module, x: torch.Tensor) -> int:
+    """Bytes that autograd keeps until the backward pass, with the batch and the output."""
+    kept = {}
+    weights = {parameter.data_ptr() for parameter in network.parameters()}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = network(x)
+    keep(x)
+    keep(output)
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+@pytest.mark.parametrize(
+    ("norm", "groups"), [(nn.GroupNorm(3, 12), 3), (nn.LayerNorm([12, 40]), 1), (nn.LayerNorm(40), 12)]
+)
+def test_exact_keeps_what_autograd_saves_of_a_norm_except_its_means(norm: nn.Module, groups: int) -> None:
+    batch, network = 5, nn.Sequential(nn.Conv1d(4, 12, 3, padding=1), norm, nn.ReLU())
+    kept = layer_costs(describe(network, (4, 40)), "exact").output_bytes.sum()
+    assert saved_bytes(network, torch.randn(batch, 4, 40)) == batch * (kept + 4 * 2 * groups)  # mean and deviation
 
 
 @pytest.mark.parametrize("cut", [2, 4])

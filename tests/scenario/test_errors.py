@@ -214,6 +214,10 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
         lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"groups": 3}),
         ["model.layers[0]: layer 'c' (convolution): 1 input channels cannot be divided into 3 groups"],
     ),
+    "sizes of a norm that is not there": (
+        lambda t: t["model"]["layers"][0].update(norm_sizes=[16]),
+        ["model.layers[0]: layer 'linear1' (linear): norm_sizes [16] belong to no group_norm or layer_norm"],
+    ),
     "a kernel of one size for images": (
         lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"kernel": [3]}),
         ["model.layers[0]: layer 'c' (convolution): input and output must be [channels, length] with a kernel of one"],

@@ -49,6 +49,31 @@ def long_signal() -> nn.Module:
     )
 
 
+def normed() -> nn.Module:
+    """Group and layer norms of every form, for windows of 64 values from 3 sensors."""
+    return nn.Sequential(
+        nn.Conv1d(3, 8, 5, padding=2),
+        nn.GroupNorm(2, 8),
+        nn.ReLU(),
+        nn.MaxPool1d(4),
+        nn.Conv1d(8, 12, 3, padding=1),
+        nn.LayerNorm([12, 16]),
+        nn.GELU(),
+        nn.AdaptiveAvgPool1d(2),
+        nn.Flatten(),
+        nn.Linear(24, 16, bias=False),
+        nn.LayerNorm(16, bias=False),
+        nn.SiLU(),
+        nn.GroupNorm(4, 16, affine=False),
+        nn.Linear(16, 10),
+    )
+
+
+def normed_images() -> nn.Module:
+    features = [nn.Conv2d(1, 8, 3), nn.GroupNorm(4, 8), nn.ReLU(), nn.MaxPool2d(4), nn.LayerNorm(6)]
+    return nn.Sequential(*features, nn.Flatten(), nn.Linear(288, 10))
+
+
 def large_weights() -> nn.Module:
     """A network whose first bias only float32 can hold; it adds the same to all scores."""
     layer = nn.Linear(784, 10)

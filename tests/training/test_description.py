@@ -6,11 +6,11 @@ from torch import nn
 
 from fedfloor.costs.layers import layer_costs
 from fedfloor.errors import ModelError
-from fedfloor.scenario.layers import ATTACHMENTS, KINDS, parameter_count, unchained
+from fedfloor.scenario.layers import ATTACHMENTS, KINDS, LayerSpec, parameter_count, unchained
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.description import TORCH_ATTACHMENTS, TORCH_LAYERS, describe, infer_layers
 from fedfloor.training.network.models import MODELS, build_model
-from tests.training.networks import depthwise, signal, two_layers
+from tests.training.networks import depthwise, normed, signal, two_layers
 
 NETWORKS = [
     Model(name="vgg11", input=(3, 32, 32)),
@@ -21,6 +21,8 @@ NETWORKS = [
     Model(name="tests.training.networks:depthwise", input=(4, 9, 9)),
     Model(name="tests.training.networks:reuses_its_activation", input=(1, 28, 28)),
     Model(name="tests.training.networks:signal", input=(3, 64)),
+    Model(name="tests.training.networks:normed", input=(3, 64)),
+    Model(name="tests.training.networks:normed_images", input=(1, 28, 28)),
 ]
 
 
@@ -71,6 +73,27 @@ def test_layers_of_signals_have_kernels_of_one_size() -> None:
     assert [layer.kernel for layer in layers] == [(5,), (2,), (3,), (2,), (2,), None]
     assert [layer.output for layer in layers] == [(8, 64), (8, 32), (12, 15), (12, 7), (12, 4), (10,)]
     assert layers[0].attached == ("batch_norm", "activation")
+
+
+def test_group_and_layer_norms_belong_to_a_layer_with_the_sizes_of_their_tensors() -> None:
+    layers = describe(normed(), (3, 64))
+    assert [layer.attached for layer in layers] == [
+        ("group_norm", "activation"),
+        (),
+        ("layer_norm", "activation_in"),
+        ("flatten",),
+        ("layer_norm", "activation_in", "group_norm"),
+        (),
+    ]
+    assert [layer.norm_sizes for layer in layers] == [(8, 8), (), (192, 192), (), (16,), ()]
+
+
+def test_a_layer_without_later_settings_has_no_later_keys() -> None:
+    keys = {"name", "kind", "input", "output", "kernel", "groups", "bias", "attached"}
+    assert all(layer.model_dump().keys() == keys for layer in infer_layers(NETWORKS[0], Costs()))
+    normed_layers = describe(normed(), (3, 64))
+    assert "norm_sizes" in normed_layers[0].model_dump(exclude={"name"})
+    assert [LayerSpec.model_validate_json(layer.model_dump_json()) for layer in normed_layers] == list(normed_layers)
 
 
 @pytest.mark.parametrize("pooling", [nn.MaxPool1d(2), nn.AvgPool1d(2), nn.AdaptiveAvgPool1d(4)])

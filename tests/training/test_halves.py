@@ -29,6 +29,8 @@ NETWORKS = {
     "mlp": Model(name="mlp", input=(1, 28, 28), width=0.25),
     "two layers with dropout": Model(name="tests.training.networks:two_layers", input=(1, 28, 28)),
     "signal": Model(name="tests.training.networks:signal", input=(3, 64)),
+    "normed": Model(name="tests.training.networks:normed", input=(3, 64)),
+    "normed images": Model(name="tests.training.networks:normed_images", input=(1, 28, 28)),
     "half of it frozen": Model(name="tests.training.networks:half_frozen", input=(1, 28, 28)),
 }
 ITERATIONS, RATE, BATCH = 3, 0.02, 6

@@ -137,6 +137,8 @@ def _keys(layer: LayerSpec) -> list[str]:
     if layer.attached:
         items = ", ".join(f'"{item}"' for item in layer.attached)
         keys.append(f"attached = [{items}]")
+    if layer.norm_sizes:
+        keys.append(f"norm_sizes = {list(layer.norm_sizes)}")
     return keys
 
 

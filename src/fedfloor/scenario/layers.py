@@ -19,7 +19,14 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from fedfloor.errors import shown
 from fedfloor.scenario.section import Flag, Int1, Section, finding
@@ -60,6 +67,7 @@ class Attachment:
     statistics_per_channel: int = 0  #: numbers per output channel that the forward pass keeps up to date
     counters: int = 0  #: whole numbers that the forward pass keeps up to date
     flattens: bool = False  #: the layer above takes the output as one vector
+    sized: bool = False  #: the sizes of its trained tensors do not follow from the layer and are in `norm_sizes`
 
 
 def _none(_: "LayerSpec") -> int:
@@ -237,6 +245,8 @@ ATTACHMENTS: Mapping[str, Attachment] = MappingProxyType(
             statistics_per_channel=2,  # running mean and variance
             counters=1,  # batches seen
         ),
+        "group_norm": Attachment(forward_flop=7, backward_flop=11, kept_bytes=BYTES_PER_NUMBER, sized=True),
+        "layer_norm": Attachment(forward_flop=7, backward_flop=11, kept_bytes=BYTES_PER_NUMBER, sized=True),
         "dropout": Attachment(forward_flop=1, backward_flop=1, kept_bytes=BYTES_PER_NUMBER + _MASK),
         "flatten": Attachment(forward_flop=0, backward_flop=0, kept_bytes=0, flattens=True),
     }
@@ -260,6 +270,9 @@ _AttachmentName = Annotated[
 ]
 
 
+_LATER_KEYS = ("norm_sizes",)  #: keys that the first versions of layer lists do not have
+
+
 class LayerSpec(Section):
     """One layer between two possible cuts, with everything attached to it."""
 
@@ -271,13 +284,23 @@ class LayerSpec(Section):
     groups: Int1 = 1  #: of a convolution
     bias: Flag = True  #: of a convolution or linear layer
     attached: tuple[_AttachmentName, ...] = ()  #: their rows are in ATTACHMENTS
+    norm_sizes: tuple[Int1, ...] = ()  #: entries of the trained tensors of attached group and layer norms, in order
 
     @model_validator(mode="after")
     def _shapes_fit_the_kind(self) -> Self:
         misfit = self.row.misfit(self)
+        if misfit is None and self.norm_sizes and not any(attachment.sized for attachment in self.attachments):
+            misfit = f"norm_sizes {shown(list(self.norm_sizes))} belong to no group_norm or layer_norm. Remove them"
         if misfit is not None:
             raise finding(f"layer {shown(self.name)} ({self.kind}): {misfit}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_idle_keys(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Keys that older versions do not know are left out while they have no effect."""
+        keys: dict[str, object] = plain(self)
+        idle = {name for name in _LATER_KEYS if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in keys.items() if name not in idle}
 
     @property
     def row(self) -> LayerKind:
@@ -314,14 +337,15 @@ class LayerSpec(Section):
         """All trained parameters of the layer and of what is attached to it."""
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(attachment.parameters_per_channel for attachment in self.attachments)
-        return self.weights + per_channel * self.output[self.row.channel_axis]
+        return self.weights + per_channel * self.output[self.row.channel_axis] + sum(self.norm_sizes)
 
     @property
     def tensors(self) -> tuple[int, ...]:
         """Sizes of the tensors of real numbers that describe the layer: parameters, and statistics of a batch norm."""
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(entry.parameters_per_channel + entry.statistics_per_channel for entry in self.attachments)
-        return (*filter(None, [self.weights]), *([self.output[self.row.channel_axis]] * per_channel))
+        channels = self.output[self.row.channel_axis]
+        return (*filter(None, [self.weights]), *([channels] * per_channel), *self.norm_sizes)
 
     @property
     def counters(self) -> int:

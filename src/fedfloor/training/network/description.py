@@ -90,6 +90,8 @@ TORCH_ATTACHMENTS: Mapping[type[nn.Module], str | None] = MappingProxyType(
         nn.SiLU: "activation_in",
         nn.BatchNorm2d: "batch_norm",
         nn.BatchNorm1d: "batch_norm",
+        nn.GroupNorm: "group_norm",
+        nn.LayerNorm: "layer_norm",
         nn.Dropout: "dropout",
         nn.Dropout1d: "dropout",
         nn.Dropout2d: "dropout",
@@ -139,7 +141,7 @@ def describe(network: nn.Module, input_shape: Sequence[int], *, label: str = "mo
             continue
         attachment = TORCH_ATTACHMENTS[type(module)]
         if layers and attachment is not None:
-            layers[-1] = layers[-1].model_copy(update={"attached": (*layers[-1].attached, attachment)})
+            layers[-1] = _with_attachment(layers[-1], attachment, module)
         elif attachment is not None and not ATTACHMENTS[attachment].flattens:
             # Before the first layer only a flatten makes sense: there is no layer that the item could belong to.
             problem = f"module '{path}' ({type(module).__name__}) stands before the first layer"
@@ -203,6 +205,13 @@ def _without_data(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers of a module as shapes only; the module keeps its own."""
     state = (*module.named_parameters(), *module.named_buffers())
     return {name: tensor.detach().to("meta") for name, tensor in state}
+
+
+def _with_attachment(layer: LayerSpec, name: str, module: nn.Module) -> LayerSpec:
+    """The layer with one more module that belongs to it."""
+    sizes = [parameter.numel() for parameter in module.parameters()] if ATTACHMENTS[name].sized else []
+    added = {"attached": (*layer.attached, name), "norm_sizes": (*layer.norm_sizes, *sizes)}
+    return layer.model_copy(update=added)
 
 
 def _layer(
