@@ -18,6 +18,7 @@ from fedfloor.training.network.description import describe, infer_layers
 from fedfloor.training.network.models import build_model
 from fedfloor.training.network.peak import allocator_peak
 from fedfloor.training.network.split import halves
+from tests.training.networks import Residual, Skipped, Wrapped
 
 #: predicted over measured; oneDNN needs less workspace on CPUs with AVX-512 than on others
 MEMORY_RATIO = (0.85, 1.25)
@@ -29,18 +30,18 @@ def layers_of(model: Model) -> tuple[LayerSpec, ...]:
 
 
 def counted(network: nn.Sequential, shape: tuple[int, ...], batch: int) -> list[tuple[int, int]]:
-    """FLOPs of the products of every convolution and linear layer as torch counts them, forward and backward."""
+    """FLOPs of the products of every module that has some, as torch counts them, forward and backward."""
     x, y = torch.randn(batch, *shape), torch.zeros(batch, dtype=torch.long)
     with FlopCounterMode(display=False) as forward:
         network(x)
     with FlopCounterMode(display=False) as both:
         nn.functional.cross_entropy(network(x), y).backward()  # type: ignore[no-untyped-call]
     flops = []
-    for name, module in network.named_children():
-        if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Linear):
-            there, there_and_back = (
-                sum(counter.get_flop_counts()[f"Sequential.{name}"].values()) for counter in (forward, both)
-            )
+    for name, _ in network.named_children():
+        there, there_and_back = (
+            sum(counter.get_flop_counts().get(f"Sequential.{name}", {}).values()) for counter in (forward, both)
+        )
+        if there:
             flops.append((there, there_and_back - there))
     return flops
 
@@ -51,8 +52,14 @@ def own(name: str, *shape: int) -> Model:
 
 @pytest.mark.parametrize(
     ("model", "products"),
-    [(VGG["linear"], 9), (VGG["4096-4096"], 11), (own("signal", 3, 64), 3), (own("long_signal", 6, 512), 3)],
-    ids=["linear", "4096-4096", "signal", "long_signal"],
+    [
+        (VGG["linear"], 9),
+        (VGG["4096-4096"], 11),
+        (own("signal", 3, 64), 3),
+        (own("long_signal", 6, 512), 3),
+        (own("residual", 3, 64), 4),
+    ],
+    ids=["linear", "4096-4096", "signal", "long_signal", "residual"],
 )
 def test_exact_products_equal_torch_on_every_layer(model: Model, products: int) -> None:
     batch = 3
@@ -61,7 +68,7 @@ def test_exact_products_equal_torch_on_every_layer(model: Model, products: int) 
     assert isinstance(network, nn.Sequential)
     layers = layers_of(model)
     costs = layer_costs(layers, "exact")
-    trained = [index for index, layer in enumerate(layers) if layer.weights]
+    trained = [index for index, layer in enumerate(layers) if layer.learns]
     ours = [
         (batch * costs.forward_flop[index], batch * (costs.error_flop[index] + costs.gradient_flop[index]))
         for index in trained
@@ -91,7 +98,7 @@ def test_exact_memory_of_a_network_for_signals_is_near_the_allocators_peak(batch
 def saved_bytes(network: nn.Module, x: torch.Tensor) -> int:
     """Bytes that autograd keeps until the backward pass, with the batch and the output."""
     kept = {}
-    weights = {parameter.data_ptr() for parameter in network.parameters()}
+    weights = {tensor.data_ptr() for tensor in (*network.parameters(), *network.buffers())}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
@@ -113,6 +120,40 @@ def test_exact_keeps_what_autograd_saves_of_a_norm_except_its_means(norm: nn.Mod
     batch, network = 5, nn.Sequential(nn.Conv1d(4, 12, 3, padding=1), norm, nn.ReLU())
     kept = layer_costs(describe(network, (4, 40)), "exact").output_bytes.sum()
     assert saved_bytes(network, torch.randn(batch, 4, 40)) == batch * (kept + 4 * 2 * groups)  # mean and deviation
+
+
+def test_exact_keeps_what_autograd_saves_of_blocks() -> None:
+    batch, blocks = 5, (Residual(8, 12), Skipped(nn.Conv1d(12, 12, 3, padding=1), nn.GELU(), nn.MaxPool1d(3, 1, 1)))
+    network = nn.Sequential(*blocks)
+    kept = layer_costs(describe(network, (8, 32)), "exact").output_bytes.sum()
+    means = 2 * 2 * 4 * 12  # of the two batch norms, with their deviations: they do not depend on the batch
+    assert saved_bytes(network, torch.randn(batch, 8, 32)) == batch * kept + means
+
+
+@pytest.mark.parametrize("cost_model", ["exact", "paper"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_block_costs_as_much_as_the_layers_in_it(cost_model: str, first: bool) -> None:
+    below = [] if first else [nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()]
+    inside = [nn.Conv2d(4, 8, 3, groups=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)]
+    inside += [nn.Flatten(), nn.Linear(8 * 16, 20), nn.ReLU()]
+    chain, blocks = nn.Sequential(*below, *inside), nn.Sequential(*below, Wrapped(*inside))
+    one, other = (layer_costs(describe(network, (4, 10, 10)), cost_model) for network in (chain, blocks))
+    for field in dataclasses.fields(one):
+        if field.name not in ("error_flop", "gradient_flop") or cost_model == "paper":  # errors inside are gradients
+            assert getattr(one, field.name).sum() == getattr(other, field.name).sum(), field.name
+    assert one.flop.sum() == other.flop.sum()
+
+
+@pytest.mark.parametrize("batch", [1, 50])
+@pytest.mark.parametrize("kind", ["plain skip", "projected skip"])
+def test_exact_memory_of_blocks_is_near_the_allocators_peak(kind: str, batch: int) -> None:
+    chain = (nn.Conv1d(64, 64, 5, padding=2), nn.GroupNorm(4, 64), nn.ReLU(), nn.Conv1d(64, 64, 5, padding=2))
+    block, channels = (Skipped(*chain), 64) if kind == "plain skip" else (Residual(64, 128), 128)
+    below = (nn.Conv1d(6, 64, 9, padding=4), nn.ReLU(), nn.MaxPool1d(4))
+    network = nn.Sequential(*below, block, nn.ReLU(), nn.AvgPool1d(2), nn.Flatten(), nn.Linear(64 * channels, 10))
+    costs = layer_costs(describe(network, (6, 512)), "exact")
+    ours = costs.fixed_bytes.sum() + batch * costs.sample_bytes.sum()
+    assert MEMORY_RATIO[0] <= ours / allocator_peak(network, torch.randn(batch, 6, 512)) <= MEMORY_RATIO[1]
 
 
 @pytest.mark.parametrize("cut", [2, 4])

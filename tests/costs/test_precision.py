@@ -21,6 +21,7 @@ NETWORKS = [
     Model(name="tests.training.networks:depthwise", input=(4, 9, 9)),
     Model(name="tests.training.networks:signal", input=(3, 64)),
     Model(name="tests.training.networks:normed", input=(3, 64)),
+    Model(name="tests.training.networks:residual", input=(3, 64)),
 ]
 CHAIN = [
     LayerSpec(name="c", kind="convolution", input=(2, 6, 6), output=(4, 6, 6), kernel=(3, 3), attached=("batch_norm",)),

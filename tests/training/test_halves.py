@@ -31,6 +31,9 @@ NETWORKS = {
     "signal": Model(name="tests.training.networks:signal", input=(3, 64)),
     "normed": Model(name="tests.training.networks:normed", input=(3, 64)),
     "normed images": Model(name="tests.training.networks:normed_images", input=(1, 28, 28)),
+    "residual": Model(name="tests.training.networks:residual", input=(3, 64)),
+    "residual images": Model(name="tests.training.networks:residual_images", input=(1, 28, 28)),
+    "counts batches": Model(name="tests.training.networks:counts_batches", input=(1, 28, 28)),
     "half of it frozen": Model(name="tests.training.networks:half_frozen", input=(1, 28, 28)),
 }
 ITERATIONS, RATE, BATCH = 3, 0.02, 6
@@ -179,6 +182,8 @@ def device_and_work(model: Model, *, kind: type, **changed: Any) -> tuple[Work, 
         ("mlp", 8, False, np.float32),
         ("signal", 32, True, np.float32),
         ("signal", 8, False, np.float32),
+        ("residual", 8, True, np.float32),
+        ("residual images", 32, False, np.uint8),
         ("two layers with dropout", 32, True, np.uint8),
         ("two layers with dropout", 8, False, np.float32),
         pytest.param("vgg11 with dropout", 32, True, np.uint8, marks=pytest.mark.slow),

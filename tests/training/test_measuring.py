@@ -89,8 +89,9 @@ def test_a_measurement_covers_all_batches_and_layers_and_leaves_no_trace() -> No
     assert torch.equal(torch.get_rng_state(), random)
 
 
-def test_networks_for_signals_are_measured_layer_by_layer() -> None:
-    model = Model(name="tests.training.networks:signal", input=(3, 64))
+@pytest.mark.parametrize("name", ["signal", "residual"])
+def test_networks_for_signals_are_measured_layer_by_layer(name: str) -> None:
+    model = Model(name=f"tests.training.networks:{name}", input=(3, 64))
     times = measure(model, infer_layers(model, Costs()), [4], seconds=1e-6)
     assert times.forward.shape == (3, 1, 6)
     assert (times.device_bytes > 0).all()

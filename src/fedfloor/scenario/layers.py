@@ -5,8 +5,10 @@ __all__ = [
     "BYTES_PER_NUMBER",
     "KINDS",
     "Attachment",
+    "BlockCounts",
     "LayerKind",
     "LayerSpec",
+    "PaperCounts",
     "Shape",
     "parameter_count",
     "unchained",
@@ -29,7 +31,7 @@ from pydantic import (
 )
 
 from fedfloor.errors import shown
-from fedfloor.scenario.section import Flag, Int1, Section, finding
+from fedfloor.scenario.section import Flag, Int0, Int1, Section, finding
 
 BYTES_PER_NUMBER = 4  #: [byte] S_f, precision of weights, activations and gradients
 _INDEX = 8  #: [byte] position of the maximum that max pooling remembers
@@ -47,7 +49,7 @@ class LayerKind:
     channel_axis: int  #: axis of the output whose entries have a bias and a normalisation of their own
     biases_per_channel: int  #: trained parameters per output channel beside the weights, unless bias = false
     weights: Count  #: entries of the weight tensor
-    product_flop: Count  #: matrix product of the forward pass
+    product_flop: Count  #: matrix products of the forward pass
     paper_forward_flop: Count  #: Table II, forward
     paper_error_flop: Count  #: Table II, error passed down
     paper_gradient_flop: Count  #: Table II, gradient of the weights
@@ -170,6 +172,31 @@ def _linear_gradient_of_the_paper(layer: "LayerSpec") -> int:
     return _linear_product(layer) // 2
 
 
+def _block_misfit(layer: "LayerSpec") -> str | None:
+    counts = layer.block
+    if counts is None:
+        return "its counts are missing. `fedfloor profile MODEL --format toml` prints them"
+    if layer.kernel is not None or layer.groups != 1 or not layer.bias:
+        return "a block has no kernel, groups or bias of its own. Remove them"
+    if counts.error_size < layer.output_size:
+        problem = f"must be at least the {layer.output_size} numbers of its output, got {counts.error_size}"
+        return f"block.error_size {problem}"
+    if counts.parameters > sum(counts.tensors):
+        problem = f"must be at most the {sum(counts.tensors)} numbers of its tensors, got {counts.parameters}"
+        return f"block.parameters {problem}"
+    return None
+
+
+def _counted(name: str) -> Count:
+    """A number that is written out in the counts of a block."""
+    return lambda layer: int(getattr(layer.counts, name))
+
+
+def _listed(name: str) -> Count:
+    """A number of the layers inside a block that Table II lists."""
+    return lambda layer: int(getattr(layer.counts.paper, name))
+
+
 #: layers that a cut can lie behind; the torch modules of each are in `training/network/description.py`
 KINDS: Mapping[str, LayerKind] = MappingProxyType(
     {
@@ -229,6 +256,20 @@ KINDS: Mapping[str, LayerKind] = MappingProxyType(
             other_backward_flop=_bias_flop,
             kept_bytes=BYTES_PER_NUMBER,
         ),
+        "block": LayerKind(  # a user's module, whose counts are written out in the layer list
+            short_name="block",
+            misfit=_block_misfit,
+            channel_axis=0,
+            biases_per_channel=0,
+            weights=_listed("weights"),
+            product_flop=_counted("forward_flop"),
+            paper_forward_flop=_listed("forward_flop"),
+            paper_error_flop=_listed("error_flop"),
+            paper_gradient_flop=_listed("gradient_flop"),
+            other_forward_flop=_counted("other_forward_flop"),
+            other_backward_flop=_counted("other_backward_flop"),
+            kept_bytes=0,  # `BlockCounts.kept_bytes` has them
+        ),
     }
 )
 
@@ -270,7 +311,34 @@ _AttachmentName = Annotated[
 ]
 
 
-_LATER_KEYS = ("norm_sizes",)  #: keys that the first versions of layer lists do not have
+class PaperCounts(Section):
+    """Sums over the layers inside a block that Table II lists; all are 0 if there are none."""
+
+    forward_flop: Int0 = 0  #: per sample
+    error_flop: Int0 = 0  #: per sample
+    gradient_flop: Int0 = 0  #: per sample
+    weights: Int0 = 0  #: entries of the weight tensors
+    inputs: Int0 = 0  #: numbers per sample that enter the layers
+    outputs: Int0 = 0  #: numbers per sample that leave the layers
+
+
+class BlockCounts(Section):
+    """What a block costs; FLOPs and bytes are per sample."""
+
+    forward_flop: Int0  #: products of the forward pass
+    error_flop: Int0  #: products that the backward pass needs only to pass an error below the block
+    gradient_flop: Int0  #: all other products of the backward pass
+    other_forward_flop: Int0 = 0  #: outside the products: bias, activation, pooling and normalisation
+    other_backward_flop: Int0 = 0  #: the same on the way back
+    kept_bytes: Int0  #: [byte] kept for the backward pass, with the output and without the input
+    error_size: Int1  #: numbers of the largest error inside
+    parameters: Int0  #: trained parameters
+    tensors: tuple[Int1, ...] = ()  #: sizes of its tensors of real numbers: parameters and buffers
+    counters: Int0 = 0  #: whole numbers in its buffers
+    paper: PaperCounts = PaperCounts()  #: for the cost model `paper`
+
+
+_LATER_KEYS = ("norm_sizes", "block")  #: keys that the first versions of layer lists do not have
 
 
 class LayerSpec(Section):
@@ -285,10 +353,13 @@ class LayerSpec(Section):
     bias: Flag = True  #: of a convolution or linear layer
     attached: tuple[_AttachmentName, ...] = ()  #: their rows are in ATTACHMENTS
     norm_sizes: tuple[Int1, ...] = ()  #: entries of the trained tensors of attached group and layer norms, in order
+    block: BlockCounts | None = None  #: of a block
 
     @model_validator(mode="after")
     def _shapes_fit_the_kind(self) -> Self:
         misfit = self.row.misfit(self)
+        if misfit is None and self.block is not None and self.kind != "block":
+            misfit = "only a block has counts of its own. Remove the key block, or set kind = 'block'"
         if misfit is None and self.norm_sizes and not any(attachment.sized for attachment in self.attachments):
             misfit = f"norm_sizes {shown(list(self.norm_sizes))} belong to no group_norm or layer_norm. Remove them"
         if misfit is not None:
@@ -313,6 +384,12 @@ class LayerSpec(Section):
         return tuple(ATTACHMENTS[name] for name in self.attached)
 
     @property
+    def counts(self) -> BlockCounts:
+        """What a block costs; only blocks have it."""
+        assert self.block is not None
+        return self.block
+
+    @property
     def kernel_size(self) -> int:
         """Numbers per channel under the kernel, H_f W_f or W_f; 1 without a kernel."""
         return math.prod(self.kernel or ())
@@ -333,24 +410,52 @@ class LayerSpec(Section):
         return self.row.weights(self)
 
     @property
+    def learns(self) -> bool:
+        """Whether the layer itself has parameters, so that the layers above must pass an error down."""
+        return (self.weights if self.block is None else self.block.parameters) > 0
+
+    @property
+    def error_flop(self) -> int:
+        """Products that pass the error below the layer."""
+        return self.row.product_flop(self) if self.block is None else self.block.error_flop
+
+    @property
+    def gradient_flop(self) -> int:
+        """Products of the weight gradient; in a block also of the errors inside."""
+        return self.row.product_flop(self) if self.block is None else self.block.gradient_flop
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes per sample that are kept for the backward pass, without those of attachments."""
+        return self.output_size * self.row.kept_bytes if self.block is None else self.block.kept_bytes
+
+    @property
+    def error_size(self) -> int:
+        """Numbers per sample of the largest error: that of the output, or one inside a block."""
+        return self.output_size if self.block is None else self.block.error_size
+
+    @property
     def parameters(self) -> int:
         """All trained parameters of the layer and of what is attached to it."""
+        own = self.weights if self.block is None else self.block.parameters
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(attachment.parameters_per_channel for attachment in self.attachments)
-        return self.weights + per_channel * self.output[self.row.channel_axis] + sum(self.norm_sizes)
+        return own + per_channel * self.output[self.row.channel_axis] + sum(self.norm_sizes)
 
     @property
     def tensors(self) -> tuple[int, ...]:
         """Sizes of the tensors of real numbers that describe the layer: parameters, and statistics of a batch norm."""
+        own = tuple(filter(None, [self.weights])) if self.block is None else self.block.tensors
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(entry.parameters_per_channel + entry.statistics_per_channel for entry in self.attachments)
         channels = self.output[self.row.channel_axis]
-        return (*filter(None, [self.weights]), *([channels] * per_channel), *self.norm_sizes)
+        return (*own, *([channels] * per_channel), *self.norm_sizes)
 
     @property
     def counters(self) -> int:
         """Whole numbers that describe the layer beside its tensors."""
-        return sum(attachment.counters for attachment in self.attachments)
+        own = 0 if self.block is None else self.block.counters
+        return own + sum(attachment.counters for attachment in self.attachments)
 
 
 def parameter_count(layers: Sequence[LayerSpec]) -> int:
