@@ -32,7 +32,7 @@ ORDER = {
     "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
     "training/data": "samples matlab sources fetching partition holding",
-    "training/network": "models description split peak dense weights quantised built stored exported",
+    "training/network": "models blocks description split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning deployed",

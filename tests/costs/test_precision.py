@@ -19,6 +19,9 @@ NETWORKS = [
     Model(name="cnn", input=(1, 28, 28), batch_norm=True),
     Model(name="mlp", input=(1, 28, 28)),
     Model(name="tests.training.networks:depthwise", input=(4, 9, 9)),
+    Model(name="tests.training.networks:signal", input=(3, 64)),
+    Model(name="tests.training.networks:normed", input=(3, 64)),
+    Model(name="tests.training.networks:residual", input=(3, 64)),
 ]
 CHAIN = [
     LayerSpec(name="c", kind="convolution", input=(2, 6, 6), output=(4, 6, 6), kernel=(3, 3), attached=("batch_norm",)),

@@ -12,6 +12,10 @@ from fedfloor.scenario.layers import ATTACHMENTS, KINDS
 from tests.conftest import Table, small_table
 
 Change = Callable[[Table], Any]
+BLOCK = {
+    "forward_flop": 8, "error_flop": 4, "gradient_flop": 8, "kept_bytes": 64, "error_size": 16, "parameters": 8,
+    "tensors": [8, 4],
+}  # fmt: skip
 CONVOLUTION = {"name": "c", "kind": "convolution", "input": [1, 28, 28], "output": [4, 28, 28], "kernel": [3, 3]}
 
 
@@ -213,6 +217,42 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "groups that do not divide the channels": (
         lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"groups": 3}),
         ["model.layers[0]: layer 'c' (convolution): 1 input channels cannot be divided into 3 groups"],
+    ),
+    "a block without counts": (
+        lambda t: t["model"]["layers"][0].update(kind="block"),
+        ["model.layers[0]: layer 'linear1' (block): its counts are missing. `fedfloor profile MODEL --format toml`"],
+    ),
+    "counts of a layer that is no block": (
+        lambda t: t["model"]["layers"][0].update(block=BLOCK),
+        ["model.layers[0]: layer 'linear1' (linear): only a block has counts of its own. Remove the key block"],
+    ),
+    "a block with a kernel": (
+        lambda t: t["model"]["layers"][0].update(kind="block", block=BLOCK, kernel=[3]),
+        ["model.layers[0]: layer 'linear1' (block): a block has no kernel, groups or bias of its own. Remove them"],
+    ),
+    "a block whose errors are smaller than its output": (
+        lambda t: t["model"]["layers"][0].update(kind="block", block=BLOCK | {"error_size": 15}),
+        ["(block): block.error_size must be at least the 16 numbers of its output, got 15"],
+    ),
+    "a block with more parameters than numbers": (
+        lambda t: t["model"]["layers"][0].update(kind="block", block=BLOCK | {"parameters": 13}),
+        ["(block): block.parameters must be at most the 12 numbers of its tensors, got 13"],
+    ),
+    "a negative count of a block": (
+        lambda t: t["model"]["layers"][0].update(kind="block", block=BLOCK | {"kept_bytes": -1}),
+        ["model.layers[0].block.kept_bytes"],
+    ),
+    "sizes of a norm that is not there": (
+        lambda t: t["model"]["layers"][0].update(norm_sizes=[16]),
+        ["model.layers[0]: layer 'linear1' (linear): norm_sizes [16] belong to no group_norm or layer_norm"],
+    ),
+    "a kernel of one size for images": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"kernel": [3]}),
+        ["model.layers[0]: layer 'c' (convolution): input and output must be [channels, length] with a kernel of one"],
+    ),
+    "a kernel of three sizes": (
+        lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"kernel": [3, 3, 3]}),
+        ["model.layers[0].kernel"],
     ),
     "a kernel that cannot give the output": (
         lambda t: t["model"]["layers"].__setitem__(0, CONVOLUTION | {"output": [4, 35, 28]}),

@@ -19,6 +19,178 @@ def depthwise() -> nn.Module:
     )
 
 
+def signal() -> nn.Module:
+    """For windows of 64 values from 3 sensors."""
+    return nn.Sequential(
+        nn.Conv1d(3, 8, 5, padding=2),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.MaxPool1d(2),
+        nn.Conv1d(8, 12, 3, stride=2, bias=False),
+        nn.LeakyReLU(),
+        nn.AvgPool1d(2),
+        nn.AdaptiveAvgPool1d(4),
+        nn.Flatten(),
+        nn.Linear(48, 10),
+    )
+
+
+def long_signal() -> nn.Module:
+    """For windows of 512 values from 6 sensors; large enough for the bytes to matter."""
+    return nn.Sequential(
+        nn.Conv1d(6, 64, 9, padding=4),
+        nn.ReLU(),
+        nn.MaxPool1d(4),
+        nn.Conv1d(64, 128, 5, padding=2),
+        nn.ReLU(),
+        nn.AvgPool1d(2),
+        nn.Flatten(),
+        nn.Linear(128 * 64, 10),
+    )
+
+
+def normed() -> nn.Module:
+    """Group and layer norms of every form, for windows of 64 values from 3 sensors."""
+    return nn.Sequential(
+        nn.Conv1d(3, 8, 5, padding=2),
+        nn.GroupNorm(2, 8),
+        nn.ReLU(),
+        nn.MaxPool1d(4),
+        nn.Conv1d(8, 12, 3, padding=1),
+        nn.LayerNorm([12, 16]),
+        nn.GELU(),
+        nn.AdaptiveAvgPool1d(2),
+        nn.Flatten(),
+        nn.Linear(24, 16, bias=False),
+        nn.LayerNorm(16, bias=False),
+        nn.SiLU(),
+        nn.GroupNorm(4, 16, affine=False),
+        nn.Linear(16, 10),
+    )
+
+
+def normed_images() -> nn.Module:
+    features = [nn.Conv2d(1, 8, 3), nn.GroupNorm(4, 8), nn.ReLU(), nn.MaxPool2d(4), nn.LayerNorm(6)]
+    return nn.Sequential(*features, nn.Flatten(), nn.Linear(288, 10))
+
+
+class Residual(nn.Module):
+    """Two convolutions with batch norm, and a skip connection around them."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv1d(inputs, outputs, 3, padding=1), nn.BatchNorm1d(outputs), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv1d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm1d(outputs))
+        self.skip = nn.Conv1d(inputs, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.second(self.first(x)) + self.skip(x))
+
+
+class Skipped(nn.Sequential):
+    """A chain with a skip connection around it."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        value: Tensor = input + super().forward(input)  # type: ignore[no-untyped-call]
+        return value
+
+
+class Wrapped(nn.Module):
+    """A chain that is one unit."""
+
+    def __init__(self, *modules: nn.Module) -> None:
+        super().__init__()
+        self.chain = nn.Sequential(*modules)
+
+    def forward(self, x: Tensor) -> Tensor:
+        value: Tensor = self.chain(x)
+        return value
+
+
+def residual() -> nn.Module:
+    """Blocks with and without a class of their own for windows of 64 values from 3 sensors."""
+    return nn.Sequential(
+        nn.Conv1d(3, 8, 5, padding=2),
+        nn.GroupNorm(2, 8),
+        nn.ReLU(),
+        nn.MaxPool1d(2),
+        Residual(8, 12),
+        Skipped(nn.Conv1d(12, 12, 3, padding=1), nn.GELU(), nn.MaxPool1d(3, stride=1, padding=1)),
+        nn.LayerNorm(32),
+        nn.AdaptiveAvgPool1d(4),
+        nn.Flatten(),
+        nn.Linear(48, 10),
+    )
+
+
+def residual_images() -> nn.Module:
+    """The first layer that is trained is a block, and another one is depthwise."""
+    wide = [nn.Conv2d(8, 16, 1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(16, 8, 1)]
+    return nn.Sequential(
+        Wrapped(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3)),
+        Skipped(*wide),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 10),
+    )
+
+
+class _Counting(nn.Module):
+    """Counts its batches in a buffer, in one of several ways."""
+
+    seen: Tensor
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.register_buffer("seen", torch.zeros(1), persistent=way != "hidden")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and self.way == "replaced":
+            self.seen = self.seen + 1.0
+        elif self.training:
+            self.seen.add_(1.0)
+        return x + 0.0 * self.seen
+
+
+def counts_batches() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), _Counting("in place"), nn.Linear(16, 10))
+
+
+def replaces_a_buffer() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), _Counting("replaced"), nn.Linear(16, 10))
+
+
+def hides_a_buffer() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), _Counting("hidden"), nn.Linear(16, 10))
+
+
+class _Odd(nn.Module):
+    """What a block must not do."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.scale = way, torch.ones(16)
+
+    def forward(self, x: Tensor) -> object:
+        results = {
+            "every_pair": lambda: x @ x.T,
+            "among_samples": lambda: (x @ x.T) @ x,
+            "one_result": lambda: x.sum(0),
+            "two_results": lambda: (x, x),
+            "in_place": x.relu_,
+            "reads_a_value": lambda: x * float(x.max()),
+            "own_tensor": lambda: x * self.scale.cpu(),
+        }
+        result: object = results[self.way]()  # type: ignore[no-untyped-call]
+        return result
+
+
+def odd(way: str) -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), _Odd(way), nn.Linear(16, 10))
+
+
 def large_weights() -> nn.Module:
     """A network whose first bias only float32 can hold; it adds the same to all scores."""
     layer = nn.Linear(784, 10)

@@ -28,6 +28,12 @@ NETWORKS = {
     "cnn with batch norm": Model(name="cnn", input=(1, 28, 28), width=0.5, batch_norm=True),
     "mlp": Model(name="mlp", input=(1, 28, 28), width=0.25),
     "two layers with dropout": Model(name="tests.training.networks:two_layers", input=(1, 28, 28)),
+    "signal": Model(name="tests.training.networks:signal", input=(3, 64)),
+    "normed": Model(name="tests.training.networks:normed", input=(3, 64)),
+    "normed images": Model(name="tests.training.networks:normed_images", input=(1, 28, 28)),
+    "residual": Model(name="tests.training.networks:residual", input=(3, 64)),
+    "residual images": Model(name="tests.training.networks:residual_images", input=(1, 28, 28)),
+    "counts batches": Model(name="tests.training.networks:counts_batches", input=(1, 28, 28)),
     "half of it frozen": Model(name="tests.training.networks:half_frozen", input=(1, 28, 28)),
 }
 ITERATIONS, RATE, BATCH = 3, 0.02, 6
@@ -174,6 +180,10 @@ def device_and_work(model: Model, *, kind: type, **changed: Any) -> tuple[Work, 
         ("cnn", 16, True, np.float32),
         ("cnn", 32, False, np.float32),
         ("mlp", 8, False, np.float32),
+        ("signal", 32, True, np.float32),
+        ("signal", 8, False, np.float32),
+        ("residual", 8, True, np.float32),
+        ("residual images", 32, False, np.uint8),
         ("two layers with dropout", 32, True, np.uint8),
         ("two layers with dropout", 8, False, np.float32),
         pytest.param("vgg11 with dropout", 32, True, np.uint8, marks=pytest.mark.slow),
@@ -200,7 +210,7 @@ def test_two_machines_give_the_bits_of_one_process(name: str, boundary: int, red
 
 
 @pytest.mark.parametrize(("bits", "closeness"), [(16, 1e-2), (8, 0.3)])
-@pytest.mark.parametrize("name", ["cnn", "mlp", "cnn with batch norm"])
+@pytest.mark.parametrize("name", ["cnn", "mlp", "cnn with batch norm", "signal"])
 def test_few_bits_at_the_cut_stay_close_to_the_whole_network(name: str, bits: int, closeness: float) -> None:
     model = NETWORKS[name]
     whole = whole_network(model, [])
@@ -349,7 +359,7 @@ def test_what_does_not_fit_a_bottom_is_refused() -> None:
 
 
 @pytest.mark.parametrize("boundary", [32, 8])
-@pytest.mark.parametrize("name", ["cnn with batch norm", "two layers with dropout"])
+@pytest.mark.parametrize("name", ["cnn with batch norm", "two layers with dropout", "signal"])
 def test_warming_up_takes_a_step_at_every_cut_and_leaves_the_weights_alone(name: str, boundary: int) -> None:
     network = BuiltNetwork(NETWORKS[name], 3)
     channels = NETWORKS[name].input[0]

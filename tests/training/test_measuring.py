@@ -89,6 +89,14 @@ def test_a_measurement_covers_all_batches_and_layers_and_leaves_no_trace() -> No
     assert torch.equal(torch.get_rng_state(), random)
 
 
+@pytest.mark.parametrize("name", ["signal", "residual"])
+def test_networks_for_signals_are_measured_layer_by_layer(name: str) -> None:
+    model = Model(name=f"tests.training.networks:{name}", input=(3, 64))
+    times = measure(model, infer_layers(model, Costs()), [4], seconds=1e-6)
+    assert times.forward.shape == (3, 1, 6)
+    assert (times.device_bytes > 0).all()
+
+
 def test_a_batch_that_the_network_cannot_take_is_named() -> None:
     model = Model(name=f"{__name__}:normalised", input=(4,), classes=3)
     with pytest.raises(ModelError, match="a step with a batch of 1 failed: Expected more than 1 value"):

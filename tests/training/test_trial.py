@@ -30,6 +30,11 @@ OWN = r"networks\.py, line \d+\)"
         ("raises_on_shapes", rf"module '1' .* failed: LookupError: no shelf for \(2, 16\) \(.*{OWN}\. Fix the module"),
         ("raises_backward", rf"a training step failed: LookupError: the way back is closed \(.*{OWN}\. Fix the model"),
         ("takes_no_single_gradients", rf"gradients of single samples .* failed: .*{OWN}.*rates to 'uniform'"),
+        (
+            "replaces_a_buffer",
+            r"'2\.seen' is another tensor after a training step, .* in place, as in self\.seen\.copy_",
+        ),
+        ("hides_a_buffer", r"the buffer '2\.seen' changes in training, but is not averaged\. .* persistent=True"),
         ("not_finite", r"its first weights are not finite: 1 of 160 in '3\.weight'\. Initialise them with finite"),
         ("scores_are_not_finite", r"its loss is nan with its first weights, before any step"),
     ],

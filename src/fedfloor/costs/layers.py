@@ -74,12 +74,15 @@ def boundary_values(layers: Sequence[LayerSpec]) -> Floats:
 
 def passes_error(layers: Sequence[LayerSpec]) -> Bools:
     """Whether each layer passes an error down, (L,): those above the first trained one do."""
-    trained = np.array([layer.row.product_flop(layer) > 0 for layer in layers])
+    trained = np.array([layer.learns for layer in layers])
     return np.concatenate([[False], np.logical_or.accumulate(trained)[:-1]])
 
 
 def paper_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
-    """Table II to the letter; what it does not list (bias, activation, normalisation) costs nothing."""
+    """Table II to the letter; what it does not list (bias, activation, normalisation) costs nothing.
+
+    A block is the sum of the layers inside it that the table lists.
+    """
     # Paper note: the table's linear layer counts numbers, not bytes; we multiply by S_f as in the other rows.
     weight_bytes = BYTES_PER_NUMBER * _array(layer.weights for layer in layers)
     zero = np.zeros(len(layers))
@@ -91,8 +94,10 @@ def paper_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
         other_backward_flop=zero,
         weight_bytes=weight_bytes,
         gradient_bytes=weight_bytes,
-        output_bytes=BYTES_PER_NUMBER * _array(layer.output_size for layer in layers),
-        error_bytes=BYTES_PER_NUMBER * _array(layer.input_size for layer in layers),
+        output_bytes=BYTES_PER_NUMBER
+        * _array(layer.output_size if layer.block is None else layer.block.paper.outputs for layer in layers),
+        error_bytes=BYTES_PER_NUMBER
+        * _array(layer.input_size if layer.block is None else layer.block.paper.inputs for layer in layers),
     )
 
 
@@ -102,7 +107,7 @@ def exact_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
     Error and gradient each cost the forward products; the first trained layer passes no error down.
     """
     product = _array(layer.row.product_flop(layer) for layer in layers)
-    error = np.where(passes_error(layers), product, 0.0)
+    error = np.where(passes_error(layers), _array(layer.error_flop for layer in layers), 0.0)
     other_forward = _array(
         layer.row.other_forward_flop(layer) + layer.output_size * sum(entry.forward_flop for entry in layer.attachments)
         for layer in layers
@@ -114,17 +119,16 @@ def exact_costs(layers: Sequence[LayerSpec]) -> LayerCosts:
     )
     parameter_bytes = BYTES_PER_NUMBER * _array(layer.parameters for layer in layers)
     kept_bytes = _array(
-        layer.output_size * (layer.row.kept_bytes + sum(entry.kept_bytes for entry in layer.attachments))
-        for layer in layers
+        layer.kept_bytes + layer.output_size * sum(entry.kept_bytes for entry in layer.attachments) for layer in layers
     )
     kept_bytes[0] += BYTES_PER_NUMBER * layers[0].input_size  # the batch itself
     # Only one layer's error lives at a time, and it falls as the network narrows. Charging each layer what its error
     # exceeds the next one's makes the sum over any top part its largest error.
-    error_bytes = BYTES_PER_NUMBER * _array([*(layer.output_size for layer in layers), 0])
+    error_bytes = BYTES_PER_NUMBER * _array([*(layer.error_size for layer in layers), 0])
     return LayerCosts(
         forward_flop=product,
         error_flop=error,
-        gradient_flop=product,
+        gradient_flop=_array(layer.gradient_flop for layer in layers),
         other_forward_flop=other_forward,
         other_backward_flop=other_backward,
         weight_bytes=parameter_bytes,

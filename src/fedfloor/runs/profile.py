@@ -137,7 +137,18 @@ def _keys(layer: LayerSpec) -> list[str]:
     if layer.attached:
         items = ", ".join(f'"{item}"' for item in layer.attached)
         keys.append(f"attached = [{items}]")
+    if layer.norm_sizes:
+        keys.append(f"norm_sizes = {list(layer.norm_sizes)}")
+    if layer.block is not None:
+        keys.append(f"block = {_inline(layer.block.model_dump(exclude_defaults=True))}")
     return keys
+
+
+def _inline(value: object) -> str:
+    """TOML text of whole numbers, lists and tables of them, on one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_inline(entry)}' for key, entry in value.items())}}}"
+    return str(list(value) if isinstance(value, tuple) else value)
 
 
 def _size(part: str, shape: str) -> int:

@@ -34,7 +34,7 @@ from fedfloor.theory.bounds import Bound
 from fedfloor.training.data.holding import Holding, gather
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.network.built import network_of
-from fedfloor.training.network.description import describe
+from fedfloor.training.network.description import describe, has_batch_norm
 from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.trial import try_model
 from fedfloor.training.work import Job, has_device, undisturbed
@@ -174,7 +174,8 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
         raise ModelError(
             f"--device {device}: torch finds no such device on this machine. Leave the option out to train on the CPU"
         )
-    layers = describe(network_of(scenario.model, scenario.seed), scenario.model.input, label=scenario.model.name)
+    network = network_of(scenario.model, scenario.seed)
+    layers = describe(network, scenario.model.input, label=scenario.model.name)
     if len(layers) != len(scenario.layers):
         problem = f"has {len(layers)} layers, but model.layers lists {len(scenario.layers)}"
         raise ModelError(f"{scenario.model.name}: {problem}. `fedfloor profile` prints the list that fits")
@@ -190,7 +191,7 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
         problem = f"gives {list(layers[-1].output)} but model.classes is {scenario.model.classes}"
         raise ModelError(f"{scenario.model.name}: {problem}. Make the two equal")
     batch = np.array([entry.batch(training.batch_fraction) for entry in scenario.devices])
-    if any("batch_norm" in layer.attached for layer in layers) and int(batch.min()) == 1:
+    if has_batch_norm(network) and int(batch.min()) == 1:
         name = scenario.devices[int(batch.argmin())].name
         advice = "Raise training.batch_fraction or the device's samples, or leave batch norm out"
         raise ModelError(f"{scenario.model.name}: batch norm needs two samples, the batch of {name} has one. {advice}")

@@ -5,8 +5,10 @@ __all__ = [
     "BYTES_PER_NUMBER",
     "KINDS",
     "Attachment",
+    "BlockCounts",
     "LayerKind",
     "LayerSpec",
+    "PaperCounts",
     "Shape",
     "parameter_count",
     "unchained",
@@ -19,10 +21,17 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from fedfloor.errors import shown
-from fedfloor.scenario.section import Flag, Int1, Section, finding
+from fedfloor.scenario.section import Flag, Int0, Int1, Section, finding
 
 BYTES_PER_NUMBER = 4  #: [byte] S_f, precision of weights, activations and gradients
 _INDEX = 8  #: [byte] position of the maximum that max pooling remembers
@@ -40,7 +49,7 @@ class LayerKind:
     channel_axis: int  #: axis of the output whose entries have a bias and a normalisation of their own
     biases_per_channel: int  #: trained parameters per output channel beside the weights, unless bias = false
     weights: Count  #: entries of the weight tensor
-    product_flop: Count  #: matrix product of the forward pass
+    product_flop: Count  #: matrix products of the forward pass
     paper_forward_flop: Count  #: Table II, forward
     paper_error_flop: Count  #: Table II, error passed down
     paper_gradient_flop: Count  #: Table II, gradient of the weights
@@ -60,6 +69,7 @@ class Attachment:
     statistics_per_channel: int = 0  #: numbers per output channel that the forward pass keeps up to date
     counters: int = 0  #: whole numbers that the forward pass keeps up to date
     flattens: bool = False  #: the layer above takes the output as one vector
+    sized: bool = False  #: the sizes of its trained tensors do not follow from the layer and are in `norm_sizes`
 
 
 def _none(_: "LayerSpec") -> int:
@@ -83,9 +93,10 @@ def _image_misfit(layer: "LayerSpec", growth: int) -> str | None:
     """What a convolution and a pooling demand; per axis the output exceeds the input by at most `growth` kernels."""
     if layer.kernel is None:
         return "the kernel is missing. Add it, as in kernel = [3, 3]"
-    if len(layer.input) != 3 or len(layer.output) != 3:
+    if not len(layer.input) == len(layer.output) == 1 + len(layer.kernel):
         got = f"got {shown(list(layer.input))} and {shown(list(layer.output))}"
-        return f"input and output must be [channels, height, width], {got}"
+        axes = "[channels, length] with a kernel of one size" if len(layer.kernel) == 1 else "[channels, height, width]"
+        return f"input and output must be {axes}, {got}"
     for before, after, width in zip(layer.input[1:], layer.output[1:], layer.kernel, strict=True):
         if after > before + growth * width or width > 2 * before + 1:
             return f"a kernel of {width} cannot turn a size of {before} into {after}"
@@ -106,17 +117,18 @@ def _convolution_weights(layer: "LayerSpec") -> int:
 
 
 def _convolution_product(layer: "LayerSpec") -> int:
-    """2 C_i H_f W_f C_o H_o W_o."""
-    return 2 * layer.weights * layer.output[1] * layer.output[2]
+    """2 C_i H_f W_f C_o H_o W_o; in one dimension without H_f and H_o."""
+    return 2 * layer.weights * math.prod(layer.output[1:])
 
 
 def _convolution_error_of_the_paper(layer: "LayerSpec") -> int:
     # Paper note: the table's error count of a convolution has no factor C_i C_o; kept in this cost model.
+    # Paper note: the table knows images only; a signal is read as one of height 1, whose factor for the height is 1.
     assert layer.kernel is not None
-    (_, height, width), (filter_height, filter_width) = layer.output, layer.kernel
-    wide = 2 * filter_width + filter_width * width - 2
-    high = 2 * filter_height + filter_height * height - 2
-    return 2 * wide * high
+    return 2 * math.prod(
+        2 * filter_size + filter_size * size - 2
+        for size, filter_size in zip(layer.output[1:], layer.kernel, strict=True)
+    )
 
 
 def _pooling_misfit(layer: "LayerSpec") -> str | None:
@@ -158,6 +170,31 @@ def _linear_product(layer: "LayerSpec") -> int:
 def _linear_gradient_of_the_paper(layer: "LayerSpec") -> int:
     # Paper note: the table counts S_i S_o for a linear layer's gradient, half a product; kept.
     return _linear_product(layer) // 2
+
+
+def _block_misfit(layer: "LayerSpec") -> str | None:
+    counts = layer.block
+    if counts is None:
+        return "its counts are missing. `fedfloor profile MODEL --format toml` prints them"
+    if layer.kernel is not None or layer.groups != 1 or not layer.bias:
+        return "a block has no kernel, groups or bias of its own. Remove them"
+    if counts.error_size < layer.output_size:
+        problem = f"must be at least the {layer.output_size} numbers of its output, got {counts.error_size}"
+        return f"block.error_size {problem}"
+    if counts.parameters > sum(counts.tensors):
+        problem = f"must be at most the {sum(counts.tensors)} numbers of its tensors, got {counts.parameters}"
+        return f"block.parameters {problem}"
+    return None
+
+
+def _counted(name: str) -> Count:
+    """A number that is written out in the counts of a block."""
+    return lambda layer: int(getattr(layer.counts, name))
+
+
+def _listed(name: str) -> Count:
+    """A number of the layers inside a block that Table II lists."""
+    return lambda layer: int(getattr(layer.counts.paper, name))
 
 
 #: layers that a cut can lie behind; the torch modules of each are in `training/network/description.py`
@@ -219,6 +256,20 @@ KINDS: Mapping[str, LayerKind] = MappingProxyType(
             other_backward_flop=_bias_flop,
             kept_bytes=BYTES_PER_NUMBER,
         ),
+        "block": LayerKind(  # a user's module, whose counts are written out in the layer list
+            short_name="block",
+            misfit=_block_misfit,
+            channel_axis=0,
+            biases_per_channel=0,
+            weights=_listed("weights"),
+            product_flop=_counted("forward_flop"),
+            paper_forward_flop=_listed("forward_flop"),
+            paper_error_flop=_listed("error_flop"),
+            paper_gradient_flop=_listed("gradient_flop"),
+            other_forward_flop=_counted("other_forward_flop"),
+            other_backward_flop=_counted("other_backward_flop"),
+            kept_bytes=0,  # `BlockCounts.kept_bytes` has them
+        ),
     }
 )
 
@@ -235,6 +286,8 @@ ATTACHMENTS: Mapping[str, Attachment] = MappingProxyType(
             statistics_per_channel=2,  # running mean and variance
             counters=1,  # batches seen
         ),
+        "group_norm": Attachment(forward_flop=7, backward_flop=11, kept_bytes=BYTES_PER_NUMBER, sized=True),
+        "layer_norm": Attachment(forward_flop=7, backward_flop=11, kept_bytes=BYTES_PER_NUMBER, sized=True),
         "dropout": Attachment(forward_flop=1, backward_flop=1, kept_bytes=BYTES_PER_NUMBER + _MASK),
         "flatten": Attachment(forward_flop=0, backward_flop=0, kept_bytes=0, flattens=True),
     }
@@ -251,10 +304,41 @@ def _in_table(table: Mapping[str, object], what: str) -> AfterValidator:
 
 
 Shape = Annotated[tuple[Int1, ...], Field(min_length=1)]
+_Kernel = Annotated[tuple[Int1, ...], Field(min_length=1, max_length=2)]
 _KindName = Annotated[str, _in_table(KINDS, "layer kind"), WithJsonSchema({"enum": [*KINDS], "type": "string"})]
 _AttachmentName = Annotated[
     str, _in_table(ATTACHMENTS, "attachment"), WithJsonSchema({"enum": [*ATTACHMENTS], "type": "string"})
 ]
+
+
+class PaperCounts(Section):
+    """Sums over the layers inside a block that Table II lists; all are 0 if there are none."""
+
+    forward_flop: Int0 = 0  #: per sample
+    error_flop: Int0 = 0  #: per sample
+    gradient_flop: Int0 = 0  #: per sample
+    weights: Int0 = 0  #: entries of the weight tensors
+    inputs: Int0 = 0  #: numbers per sample that enter the layers
+    outputs: Int0 = 0  #: numbers per sample that leave the layers
+
+
+class BlockCounts(Section):
+    """What a block costs; FLOPs and bytes are per sample."""
+
+    forward_flop: Int0  #: products of the forward pass
+    error_flop: Int0  #: products that the backward pass needs only to pass an error below the block
+    gradient_flop: Int0  #: all other products of the backward pass
+    other_forward_flop: Int0 = 0  #: outside the products: bias, activation, pooling and normalisation
+    other_backward_flop: Int0 = 0  #: the same on the way back
+    kept_bytes: Int0  #: [byte] kept for the backward pass, with the output and without the input
+    error_size: Int1  #: numbers of the largest error inside
+    parameters: Int0  #: trained parameters
+    tensors: tuple[Int1, ...] = ()  #: sizes of its tensors of real numbers: parameters and buffers
+    counters: Int0 = 0  #: whole numbers in its buffers
+    paper: PaperCounts = PaperCounts()  #: for the cost model `paper`
+
+
+_LATER_KEYS = ("norm_sizes", "block")  #: keys that the first versions of layer lists do not have
 
 
 class LayerSpec(Section):
@@ -262,19 +346,32 @@ class LayerSpec(Section):
 
     name: Annotated[str, Field(min_length=1)]
     kind: _KindName  #: its row is in KINDS
-    input: Shape  #: (C, H, W) or (S,), one sample
-    output: Shape  #: (C, H, W) or (S,), one sample; shape before a flatten that follows
-    kernel: tuple[Int1, Int1] | None = None  #: (Hf, Wf) of a convolution or pooling
+    input: Shape  #: (C, H, W), (C, W) or (S,), one sample
+    output: Shape  #: (C, H, W), (C, W) or (S,), one sample; shape before a flatten that follows
+    kernel: _Kernel | None = None  #: (Hf, Wf) of a convolution or pooling; (Wf,) in one dimension
     groups: Int1 = 1  #: of a convolution
     bias: Flag = True  #: of a convolution or linear layer
     attached: tuple[_AttachmentName, ...] = ()  #: their rows are in ATTACHMENTS
+    norm_sizes: tuple[Int1, ...] = ()  #: entries of the trained tensors of attached group and layer norms, in order
+    block: BlockCounts | None = None  #: of a block
 
     @model_validator(mode="after")
     def _shapes_fit_the_kind(self) -> Self:
         misfit = self.row.misfit(self)
+        if misfit is None and self.block is not None and self.kind != "block":
+            misfit = "only a block has counts of its own. Remove the key block, or set kind = 'block'"
+        if misfit is None and self.norm_sizes and not any(attachment.sized for attachment in self.attachments):
+            misfit = f"norm_sizes {shown(list(self.norm_sizes))} belong to no group_norm or layer_norm. Remove them"
         if misfit is not None:
             raise finding(f"layer {shown(self.name)} ({self.kind}): {misfit}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_idle_keys(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Keys that older versions do not know are left out while they have no effect."""
+        keys: dict[str, object] = plain(self)
+        idle = {name for name in _LATER_KEYS if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in keys.items() if name not in idle}
 
     @property
     def row(self) -> LayerKind:
@@ -287,8 +384,14 @@ class LayerSpec(Section):
         return tuple(ATTACHMENTS[name] for name in self.attached)
 
     @property
+    def counts(self) -> BlockCounts:
+        """What a block costs; only blocks have it."""
+        assert self.block is not None
+        return self.block
+
+    @property
     def kernel_size(self) -> int:
-        """Numbers per channel under the kernel, H_f W_f; 1 without a kernel."""
+        """Numbers per channel under the kernel, H_f W_f or W_f; 1 without a kernel."""
         return math.prod(self.kernel or ())
 
     @property
@@ -298,7 +401,7 @@ class LayerSpec(Section):
 
     @property
     def output_size(self) -> int:
-        """Numbers per sample that leave the layer, S_o or C_o H_o W_o."""
+        """Numbers per sample that leave the layer: S_o, C_o H_o W_o or C_o W_o."""
         return math.prod(self.output)
 
     @property
@@ -307,23 +410,52 @@ class LayerSpec(Section):
         return self.row.weights(self)
 
     @property
+    def learns(self) -> bool:
+        """Whether the layer itself has parameters, so that the layers above must pass an error down."""
+        return (self.weights if self.block is None else self.block.parameters) > 0
+
+    @property
+    def error_flop(self) -> int:
+        """Products that pass the error below the layer."""
+        return self.row.product_flop(self) if self.block is None else self.block.error_flop
+
+    @property
+    def gradient_flop(self) -> int:
+        """Products of the weight gradient; in a block also of the errors inside."""
+        return self.row.product_flop(self) if self.block is None else self.block.gradient_flop
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes per sample that are kept for the backward pass, without those of attachments."""
+        return self.output_size * self.row.kept_bytes if self.block is None else self.block.kept_bytes
+
+    @property
+    def error_size(self) -> int:
+        """Numbers per sample of the largest error: that of the output, or one inside a block."""
+        return self.output_size if self.block is None else self.block.error_size
+
+    @property
     def parameters(self) -> int:
         """All trained parameters of the layer and of what is attached to it."""
+        own = self.weights if self.block is None else self.block.parameters
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(attachment.parameters_per_channel for attachment in self.attachments)
-        return self.weights + per_channel * self.output[self.row.channel_axis]
+        return own + per_channel * self.output[self.row.channel_axis] + sum(self.norm_sizes)
 
     @property
     def tensors(self) -> tuple[int, ...]:
         """Sizes of the tensors of real numbers that describe the layer: parameters, and statistics of a batch norm."""
+        own = tuple(filter(None, [self.weights])) if self.block is None else self.block.tensors
         per_channel = self.row.biases_per_channel if self.bias else 0
         per_channel += sum(entry.parameters_per_channel + entry.statistics_per_channel for entry in self.attachments)
-        return (*filter(None, [self.weights]), *([self.output[self.row.channel_axis]] * per_channel))
+        channels = self.output[self.row.channel_axis]
+        return (*own, *([channels] * per_channel), *self.norm_sizes)
 
     @property
     def counters(self) -> int:
         """Whole numbers that describe the layer beside its tensors."""
-        return sum(attachment.counters for attachment in self.attachments)
+        own = 0 if self.block is None else self.block.counters
+        return own + sum(attachment.counters for attachment in self.attachments)
 
 
 def parameter_count(layers: Sequence[LayerSpec]) -> int:

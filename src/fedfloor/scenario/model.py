@@ -24,7 +24,7 @@ class Model(Section):
     name: Annotated[str, Field(min_length=1)]
     """`vgg11`, `cnn`, `mlp`, or `package.module:callable` that returns a torch.nn.Sequential"""
     input: Shape
-    """shape of one sample, [channels, height, width]"""
+    """shape of one sample, [channels, height, width], or [channels, length] of a signal"""
     classes: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 10
     """number of labels"""
     width: Width = 1.0

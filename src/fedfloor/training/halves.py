@@ -231,7 +231,7 @@ class Top(_Side):
                 raise MisfitError(f"the samples must be {shape}, got {received.shape}")
             return self._inputs.scaled(received, self._network)
         values = self._arrived(received, "the samples", count)
-        return values.to(self._network.device).contiguous(memory_format=self._network.format)
+        return self._network.laid_out(values.to(self._network.device))
 
     def _downward(self, x: Tensor) -> np.random.Generator | None:
         """The stream that rounds the gradient: it continues where the device stopped with its activations."""

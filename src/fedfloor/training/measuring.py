@@ -112,8 +112,9 @@ def measure(
         network = network.to(memory_format=layout)  # type: ignore[call-overload]
         network.train()
         parts = parts_of(network)
+        order = layout if len(model.input) == 3 else torch.contiguous_format
         inputs = [
-            (torch.randn(batch, *model.input).contiguous(memory_format=layout), torch.randint(model.classes, (batch,)))
+            (torch.randn(batch, *model.input).contiguous(memory_format=order), torch.randint(model.classes, (batch,)))
             for batch in batches
         ]
         depth, rng = len(parts), np.random.default_rng(0)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from fedfloor.errors import ModelError
 from fedfloor.training.data.samples import Samples
@@ -38,11 +39,37 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
         *([Task("estimate", (0, _FEW), 1)] if estimates else []),
         *([Task("gradient", (0, _FEW), 1)] if observes else []),
     ]
+    buffers = _Buffers(work.network)
     results = [carry_out(work, task, first, np.empty((task.vectors, first.size), np.float32)) for task in tasks]
+    buffers.refuse_lost(label)
     loss = float(results[0][0, 0])
     if not math.isfinite(loss):
         problem = f"its loss is {loss:g} with its first weights, before any step"
         raise ModelError(f"{label}: {problem}. Initialise it with smaller weights, or fix its layers")
+
+
+class _Buffers:
+    """Buffers of a network before it is trained, to find those that averaging would miss."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._network = network
+        self._state = {name: tensor.data_ptr() for name, tensor in network.state_dict().items()}
+        self._loose = {name: buffer.clone() for name, buffer in self._all().items() if name not in self._state}
+
+    def _all(self) -> dict[str, Tensor]:
+        return dict(self._network.named_buffers())
+
+    def refuse_lost(self, label: str) -> None:
+        """Refuse a network that has replaced a buffer, or changed one that is not part of its weights."""
+        for name, tensor in self._network.state_dict().items():
+            if tensor.data_ptr() != self._state.get(name):
+                problem = f"'{name}' is another tensor after a training step, so it would not be averaged"
+                advice = f"Change it in place, as in self.{name.rpartition('.')[2]}.copy_(...)"
+                raise ModelError(f"{label}: {problem}. {advice}")
+        for name, tensor in self._all().items():
+            if name not in self._state and not torch.equal(tensor, self._loose.get(name, tensor.new_empty(0))):
+                problem = f"the buffer '{name}' changes in training, but is not averaged"
+                raise ModelError(f"{label}: {problem}. Register it with persistent=True")
 
 
 def _refuse_unfit(work: Work, label: str) -> None:

@@ -71,7 +71,7 @@ class Inputs:
         mean = torch.tensor(self.mean, dtype=torch.float32, device=network.device).view(shape)
         scale = torch.tensor(1.0 / self.deviation, dtype=torch.float32, device=network.device).view(shape)
         x = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(network.device, torch.float32)
-        return (x - mean).mul_(scale).contiguous(memory_format=network.format)
+        return network.laid_out((x - mean).mul_(scale))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +107,10 @@ class BuiltNetwork:
     def crossing(self) -> tuple[Shape, ...]:
         """Shape of what crosses every cut 0..L, for one sample."""
         return crossing_shapes(self.network, self.model.input, label=self.model.name)
+
+    def laid_out(self, x: Tensor) -> Tensor:
+        """A batch with its numbers in the order of this network; only images can have their channels last."""
+        return x.contiguous(memory_format=self.format if x.dim() == 4 else torch.contiguous_format)
 
     def sends_channels_last(self, cut: int, bits: int) -> bool:
         """Whether what crosses a cut is sent as it lies in memory, with its channels last.
