@@ -169,6 +169,29 @@ def test_statistics_of_batch_norm_are_averaged_whatever_the_rule(name: str) -> N
         assert name != "mean" or np.array_equal(weights, mean)
 
 
+class Listing:
+    """A rule that notes in which order it sees what it keeps."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[str]] = []
+
+    def step(self, gathered: Gathered, memory: Memory) -> Step:
+        self.seen.append(list(memory))
+        return Step(gathered.mean, {name: np.zeros(1, np.float32) for name in ("b", "floor-10", "c", "floor-9", "a")})
+
+
+def test_a_rule_sees_what_it_keeps_in_the_same_order_after_a_resume() -> None:
+    """It may add numbers up in this order, and files of weights are read in any."""
+    station, layout = aggregator("mean")
+    station.rule = listing = Listing()
+    sent = [Sent(0, 1.0, np.ones(layout.size, np.float32))]
+    for _ in range(2):
+        station.combined(np.ones(layout.size, np.float32), sent)
+    station.restore(dict(reversed(list(station.memory.items()))), None)
+    station.combined(np.ones(layout.size, np.float32), sent)
+    assert listing.seen == [[], *[["a", "b", "c", "floor-10", "floor-9"]] * 2]
+
+
 def test_weights_by_gaps_count_the_points_of_all_floors() -> None:
     gaps = Gaps(np.array([4.0, 1.0, 2.0]), np.ones(M), np.zeros(M))
     station, layout = aggregator("mean", gaps)
