@@ -150,6 +150,13 @@ def test_keys_of_later_versions_are_ignored(trained: Any) -> None:
     assert parse_timing(json.dumps({**json.loads(json_line(timing)), "more": 1})) == timing
 
 
+def test_a_later_version_is_told_before_what_it_has_changed(simulated: Any) -> None:
+    with pytest.raises(ValueError, match=r"^version must be 1, got 3$"):
+        parse_record(json.dumps({"version": 3, "rounds": []}))
+    line = changed(simulated.records[0], at("gateways", 0, "name", value="version"))
+    assert parse_record(line.encode()).gateways[0].name == "version"
+
+
 def test_keys_that_may_be_left_out_have_a_default(trained: Any) -> None:
     def drop(written: Any) -> None:
         for gateway in written["gateways"]:
@@ -192,6 +199,8 @@ DEVICE = (*FLOOR, "devices", 1)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
+        (at("version", value=2), "version must be 1, got 2"),
+        (at("version", value="new"), "version must be 1, got 'new'"),
         (without("round"), "has no 'round'"),
         (without("gateways"), "has no 'gateways'"),
         (without(*FLOOR, "queue"), "has no 'gateways[0].queue'"),

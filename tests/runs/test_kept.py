@@ -11,7 +11,9 @@ nine digits. Its `arithmetic` tells machines apart whose functions differ in the
 import hashlib
 import json
 import math
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ import pytest
 from safetensors.numpy import load_file
 
 import fedfloor
-from fedfloor.api import evaluate
-from fedfloor.rounds.listeners.checkpoint import load_checkpoint
+from fedfloor.api import decide_round, evaluate, plan_round
+from fedfloor.errors import RunLogError
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint, signed
 
 KEPT = Path(__file__).parent / "kept"
 SETTINGS = (
@@ -41,6 +44,14 @@ def kept(tmp_path: Path) -> Path:
     return Path(shutil.copytree(KEPT / "run", tmp_path / "run"))
 
 
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that was kept, by this version."""
+    folder = tmp_path_factory.mktemp("here") / "run"
+    quick(folder, 3)
+    return folder
+
+
 def scheduled(log: Path) -> list[Any]:
     """The records of a log without what depends on the arithmetic of the machine."""
     records = [json.loads(line) for line in log.read_text().splitlines()]
@@ -51,22 +62,47 @@ def scheduled(log: Path) -> list[Any]:
     return records
 
 
-def test_an_old_run_resumes_to_the_bit(kept: Path, tmp_path: Path) -> None:
+def test_an_old_run_resumes_to_the_bit(kept: Path, here: Path, tmp_path: Path) -> None:
     assert quick(kept, 6, resume=True).resumed == 3
     assert scheduled(kept / "rounds.jsonl") == scheduled(KEPT / "after.jsonl")
-    quick(tmp_path / "here", 3)
-    if (tmp_path / "here" / "rounds.jsonl").read_bytes() != (KEPT / "run" / "rounds.jsonl").read_bytes():
+    answer = decide_round(plan_round(kept, index=5), export=tmp_path / "round.json")
+    snapshot, before = (json.loads((folder / "round.json").read_text()) for folder in (tmp_path, KEPT))
+    assert keys_of(snapshot) == keys_of(before)
+    if (here / "rounds.jsonl").read_bytes() != (KEPT / "run" / "rounds.jsonl").read_bytes():
         pytest.skip("this machine's arithmetic differs in the last bits from that of the machine that kept the run")
     assert (kept / "rounds.jsonl").read_bytes() == (KEPT / "after.jsonl").read_bytes()
     checkpoint, weights = load_checkpoint(kept), load_file(KEPT / "after.safetensors")
     assert checkpoint is not None
     assert checkpoint.state.weights.keys() == weights.keys()
     assert all(np.array_equal(checkpoint.state.weights[name], tensor) for name, tensor in weights.items())
+    assert snapshot == before
+    assert timeless(answer) == timeless(json.loads((KEPT / "answer.json").read_text()))
 
 
-def test_the_same_settings_still_resolve_to_the_same_file(kept: Path, tmp_path: Path) -> None:
-    quick(tmp_path / "here", 3)
-    assert (tmp_path / "here" / "scenario.toml").read_bytes() == (kept / "scenario.toml").read_bytes()
+def timeless(answer: Any) -> Any:
+    """The answer of a plan without the time that it took."""
+    return json.loads(json.dumps(dict(answer) | {"solve_s": 0.0}))
+
+
+def keys_of(value: Any) -> Any:
+    """Keys of a table and of the tables in it, in their order; those of a list are those of all its entries."""
+    if isinstance(value, list):
+        entries = [keys_of(entry) for entry in value if isinstance(entry, dict)]
+        return [entry for index, entry in enumerate(entries) if entry not in entries[:index]]
+    return [(key, keys_of(entry)) for key, entry in value.items()] if isinstance(value, dict) else None
+
+
+def test_what_is_switched_off_adds_no_key_to_logs_and_checkpoints(here: Path) -> None:
+    logs, states = [], []
+    for run in (here, KEPT / "run"):
+        logs.append([json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()])
+        states.append(json.loads((run / "checkpoint" / "state.json").read_text()))
+    assert keys_of(logs[0]) == keys_of(logs[1])
+    assert keys_of(states[0]) == keys_of(states[1])
+
+
+def test_the_same_settings_still_resolve_to_the_same_file(kept: Path, here: Path) -> None:
+    assert (here / "scenario.toml").read_bytes() == (kept / "scenario.toml").read_bytes()
 
 
 def test_an_old_run_is_reported_and_evaluated(kept: Path, tmp_path: Path) -> None:
@@ -82,8 +118,40 @@ def test_a_round_of_an_old_run_is_decided_again_as_it_was(kept: Path) -> None:
 
 
 def test_an_old_snapshot_has_the_old_answer() -> None:
-    answer, before = dict(fedfloor.plan(KEPT / "round.json")), json.loads((KEPT / "answer.json").read_text())
-    assert json.loads(json.dumps(answer | {"solve_s": 0.0})) == before | {"solve_s": 0.0}
+    assert timeless(fedfloor.plan(KEPT / "round.json")) == timeless(json.loads((KEPT / "answer.json").read_text()))
+
+
+def test_a_log_of_a_later_version_is_refused_by_all_that_read_it(
+    kept: Path, tmp_path: Path, fedfloor_command: Callable[..., Any]
+) -> None:
+    log = kept / "rounds.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'{"round": 2, ', b'{"version": 2, "round": 2, '))
+    problem = "rounds.jsonl: line 3: version must be 1, got 2. It is damaged, or was written by another version"
+    done = fedfloor_command("plan", str(kept), "--round", "1")
+    assert (done.returncode, problem in " ".join(done.stderr.split())) == (2, True), done.stderr
+    reading: list[Callable[[], object]] = [
+        lambda: quick(kept, 6, resume=True),
+        lambda: fedfloor.read(kept),
+        lambda: fedfloor.report(kept, out=tmp_path / "report"),
+    ]
+    for read in reading:
+        with pytest.raises(RunLogError, match=re.escape(problem)):
+            read()
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_checkpoint_of_a_later_version_is_refused_whatever_its_checksums_are(
+    is_signed: bool, kept: Path, fedfloor_command: Callable[..., Any]
+) -> None:
+    path = kept / "checkpoint" / "state.json"
+    state = {**json.loads(path.read_text()), "version": 3}
+    path.write_bytes(signed(state) if is_signed else json.dumps(state).encode())
+    problem = "state.json: version must be 2, got 3. Use the version of fedfloor that wrote it"
+    with pytest.raises(RunLogError, match=re.escape(problem)):
+        quick(kept, 6, resume=True)
+    if is_signed:
+        done = fedfloor_command("evaluate", str(kept))
+        assert (done.returncode, problem in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
 def rounded(value: Any) -> Any:

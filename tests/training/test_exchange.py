@@ -39,6 +39,22 @@ def test_with_32_bits_models_arrive_as_they_are_and_are_averaged() -> None:
     assert models.error is None
 
 
+@pytest.mark.parametrize("bits", [{}, {"upload": 8}], ids=str)
+def test_counters_stay_whole_if_floors_have_seen_different_numbers_of_batches(bits: dict[str, int]) -> None:
+    """A checkpoint keeps whole numbers, so a run that kept fractions would go on otherwise after a resume."""
+    models, (weights,) = exchange(**bits), vectors(1)
+    for index in range(3):
+        received = []
+        for floor, batches in ((0, 5.0), (2, 7.0)):
+            model = weights.copy()
+            model[COUNTER] += batches
+            received.append((floor + 1.0, models.uploaded(model, weights, index=index, floor=floor)))
+        weights = models.combined(weights, received)
+    assert weights[COUNTER].tolist() == [100_018.0]  # 6.5 a round is 6, because 100006.5 is rounded to even
+    assert models.error is None or not models.error[:, COUNTER].any()
+    assert np.array_equal(LAYOUT.vector(LAYOUT.named(weights)), weights)
+
+
 @pytest.mark.parametrize("bits", [16, 8])
 def test_what_a_floor_sends_and_what_it_keeps_add_up_to_what_it_learnt(bits: int) -> None:
     weights, one, other = vectors(3)

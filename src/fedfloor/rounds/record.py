@@ -72,6 +72,8 @@ Grain = Literal["round", "gateway", "device"]
 Kind = TypeVar("Kind")
 
 _LOGGED = ConfigDict(extra="ignore")  # later versions may log more
+#: of the log; a record has the key `version` only if it is of a later one, in which keys mean something else
+_VERSION = 1
 
 
 @with_config(_LOGGED)
@@ -387,12 +389,27 @@ def _device_table(device: DeviceRecord) -> dict[str, object]:
 
 def parse_record(line: str | bytes) -> RoundRecord:
     """One line of `rounds.jsonl`; a ValueError says what is wrong with it."""
+    _refuse_newer(line)
     return _parsed(_rounds(), line)
 
 
 def parse_timing(line: str | bytes) -> TimingRecord:
     """One line of `timings.jsonl`; a ValueError says what is wrong with it."""
     return _parsed(_timings(), line)
+
+
+def _refuse_newer(line: str | bytes) -> None:
+    """Raise a ValueError for a record of a later version, before its keys are taken for those of this one."""
+    content = line if isinstance(line, bytes) else line.encode()
+    if b'"version"' not in content:
+        return
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):  # parsing the record says more about it
+        return
+    version = record.get("version", _VERSION) if isinstance(record, dict) else _VERSION
+    if version != _VERSION:
+        raise ValueError(f"version must be {_VERSION}, got {shown(version)}")
 
 
 @cache

@@ -71,10 +71,17 @@ class Exchange:
         return received
 
     def combined(self, weights: Vector, received: Sequence[tuple[float, Vector]]) -> Vector:
-        """The next global weights (P,), from what was received of every floor and its number of points."""
+        """The next global weights (P,), from what was received of every floor and its number of points.
+
+        Counters stay whole numbers, as checkpoints keep them, also if floors have counted differently.
+        """
         mean = average(iter(received), weights.size)
         with np.errstate(over="ignore"):
-            return mean if self.sends_models else weights + mean
+            combined = mean if self.sends_models else weights + mean
+        for piece in self.layout.pieces:
+            if piece.counts:
+                combined[piece.place] = np.rint(combined[piece.place])
+        return combined
 
     def restore(self, error: npt.NDArray[np.generic] | None) -> None:
         """Continue with the rounding errors of an earlier run; a ValueError says why they do not fit."""

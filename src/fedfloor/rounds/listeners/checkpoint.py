@@ -247,8 +247,11 @@ def _table(content: bytes) -> Mapping[str, JsonValue]:
 
 
 def _is_signed(values: Mapping[str, JsonValue]) -> bool:
-    """Whether a state carries checksums, whatever version it claims."""
-    return values.get("version") == _VERSION or "sha256" in values or "weights_sha256" in values
+    """Whether a state carries checksums, whatever version it claims; a later version may compute others."""
+    version = values.get("version")
+    if isinstance(version, int) and version > _VERSION:
+        return False
+    return version == _VERSION or "sha256" in values or "weights_sha256" in values
 
 
 def is_weights(name: str) -> bool:

@@ -66,7 +66,7 @@ class Aggregator:
         before.setflags(write=False)  # a rule reads them, and changes nothing
         gathered = Gathered(part(before), part(mean), self.points / self.points.sum(), updates)
         step = self._step(gathered)
-        self.memory = step.memory
+        self.memory = _sorted(step.memory)
         if whole:
             return step.weights if step.weights.flags.writeable else step.weights.copy()
         combined = mean.copy()
@@ -83,7 +83,7 @@ class Aggregator:
         for name, values in memory.items():
             if values.dtype != np.float32 or not np.isfinite(values).all():
                 raise ValueError(f"{name}, which the aggregation rule keeps, must be finite float32")
-        self.memory = {name: values.astype(np.float32) for name, values in memory.items()}
+        self.memory = _sorted({name: values.astype(np.float32) for name, values in memory.items()})
         self.gaps = gaps
 
     def _shares(self, arrived: Sequence[Arrived]) -> Floats:
@@ -116,6 +116,11 @@ class Aggregator:
         if problem:
             raise AggregationError(f"aggregation rule {name}: {problem}. See docs/faster.md")
         return step
+
+
+def _sorted(memory: Memory) -> Memory:
+    """What a rule keeps, by name: files of weights are read in any order, and a rule may sum in the order it sees."""
+    return dict(sorted(memory.items()))
 
 
 def _problem(step: object, size: int) -> str:
