@@ -58,8 +58,13 @@ Lines = Mapping[Run, Line]
 Tables = Mapping[str, list[str]]  #: by name
 
 
-def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table as Markdown."""
+NOTHING = ["No run of this table is finished yet."]
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as Markdown; without rows, a sentence in its place."""
+    if not rows:
+        return NOTHING
     return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
@@ -86,10 +91,11 @@ def percent(values: Sequence[float]) -> str:
 
 def levers_tables(lines: Lines) -> Tables:
     """How much sooner the published accuracy is reached: all levers, without each, and each alone."""
-    tables = {}
+    tables: dict[str, list[str]] = {}
     for scenario in PAPER:
         published = seeds_of(lines, PUBLISHED, scenario, 300)
         if not published:
+            tables[f"levers {scenario}"] = NOTHING
             continue
         levels = {seed: final_accuracy(line) for seed, line in published.items()}
         named = [("as published", PUBLISHED, 300), ("all levers", BEST, FAST_ROUNDS)]
@@ -141,7 +147,7 @@ def _simulated(scenario: str, policy: str, seed: int) -> JudgedLine:
 
 def claims_tables(lines: Lines) -> Tables:
     """The paper's claims about Figs. 4 to 6, as points and as shares, over the seeds that all policies have."""
-    tables = {}
+    tables: dict[str, list[str]] = {}
     for scenario in PAPER:
         runs = {policy: seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS) for policy in CLAIMED}
         rows = []
@@ -195,10 +201,11 @@ def _policies(runs: Mapping[str, dict[int, Line]]) -> list[str]:
 
 def leaderboard_tables(lines: Lines) -> Tables:
     """All variants, the soonest first; and each beside ddsra, paired by seed."""
-    tables = {}
+    tables: dict[str, list[str]] = {}
     for scenario in SCENARIOS:
         runs = {policy: seeds_of(lines, racing(policy), scenario, RACE[scenario]) for policy in VARIANTS}
         runs = {policy: own for policy, own in runs.items() if own}
+        tables |= {f"race {scenario}": NOTHING, f"pairs {scenario}": NOTHING}
         if not runs:
             continue
         levels, ends = _levels(runs), _ends(runs)
