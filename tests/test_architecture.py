@@ -49,7 +49,7 @@ ORDER = {
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs comparisons scenarios certificates machines",
-    "cli": "options signals show commands",
+    "cli": "completing options signals show commands",
     "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
     "comparisons",
 }
