@@ -74,6 +74,7 @@ OTHER_KEYS = {
     "runs/plan.py": "the answer of `fedfloor plan`",
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
+    "runs/planned.py": "a scenario file",
     "scenario/expand.py": "a scenario file",
     "scenario/file.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
