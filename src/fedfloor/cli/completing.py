@@ -36,7 +36,7 @@ def complete_key(incomplete: str) -> list[str]:
     """Keys of scenarios that begin so, each with the equals sign that its value follows; the first entry of lists."""
     from fedfloor import api
 
-    schema = api.scenario_schema()
+    schema: Any = api.scenario_schema()
     return _beginning({f"{key}=" for key in _keys(schema, schema["$defs"])}, incomplete)
 
 
