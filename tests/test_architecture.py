@@ -50,7 +50,7 @@ ORDER = {
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs comparisons scenarios certificates machines",
-    "cli": "options signals show commands",
+    "cli": "completing options signals show commands",
     "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
     "comparisons",
 }
@@ -75,6 +75,7 @@ OTHER_KEYS = {
     "runs/plan.py": "the answer of `fedfloor plan`",
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
+    "runs/planned.py": "a scenario file",
     "scenario/expand.py": "a scenario file",
     "scenario/file.py": "a scenario file",
     "scenario/reading.py": "a scenario file",

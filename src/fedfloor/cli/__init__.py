@@ -9,6 +9,7 @@ from importlib import import_module
 import typer
 
 from fedfloor.characters import printable
+from fedfloor.cli.completing import named_command
 from fedfloor.cli.options import app
 from fedfloor.cli.signals import SERVICES, sigterm_interrupts
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
@@ -73,11 +74,11 @@ def _run() -> None:
 
 
 def _run_command() -> None:
-    command = typer.main.get_command(program(*sys.argv[1:2]))
+    command = typer.main.get_command(program(named_command()))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another
-    code = command.main(standalone_mode=False)
+    code = command.main(prog_name="fedfloor", standalone_mode=False)
     if code == 130:  # typer turns Ctrl-C into this
         raise KeyboardInterrupt
     if sys.stdout is not None:  # it may have been closed before we began

@@ -5,6 +5,7 @@ __all__ = [
     "DataDirOption",
     "Format",
     "FormatOption",
+    "OnePolicyOption",
     "OutOption",
     "OwnOption",
     "PoliciesOption",
@@ -31,6 +32,7 @@ import typer
 import typer.core
 
 from fedfloor import __version__
+from fedfloor.cli.completing import complete_key, complete_policy, complete_preset
 from fedfloor.runs.options import DATA_DIR, Option, declared_options
 
 # Plain help: rich would take longer to import than everything else, and typer escapes brackets for it.
@@ -38,7 +40,6 @@ typer.core.HAS_RICH = False
 
 app = typer.Typer(
     name="fedfloor",
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -69,11 +70,19 @@ class CostModel(StrEnum):
     MEASURED = "measured"
 
 
-ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.")]
+ScenarioArgument = Annotated[
+    str,
+    typer.Argument(metavar="SCENARIO", help="TOML file or name of a preset.", autocompletion=complete_preset),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="Table for people or JSON for programs.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one scenario value; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Override one scenario value; repeatable.",
+        autocompletion=complete_key,
+    ),
 ]
 OwnOption = Annotated[
     bool,
@@ -99,6 +108,16 @@ PoliciesOption = Annotated[
         help="Policy that schedules the rounds; repeatable, all on the same weather. Default: the scenario's policy "
         "with its settings. A policy named here starts from its own defaults; only V of ddsra is the scenario's, if "
         "its policy is ddsra.",
+        autocompletion=complete_policy,
+    ),
+]
+OnePolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="Policy that schedules the rounds. Default: the scenario's policy with its settings.",
+        autocompletion=complete_policy,
     ),
 ]
 RoundsOption = Annotated[

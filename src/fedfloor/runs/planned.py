@@ -114,9 +114,9 @@ def planned_run(
     if training:
         refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
         make_rule(resolved.aggregation, scenario)  # a wrong one is refused before anything is read or written
-    own = PolicySpec.of(resolved.policy)
-    named = own if policy is None else parse_policy(policy)
-    chosen = with_tradeoff_of(named, own)
+    scenarios = PolicySpec.of(resolved.policy)
+    named = scenarios if policy is None else parse_policy(policy)
+    chosen = with_tradeoff_of(named, scenarios)
     spec, scheduler = make_policy(chosen)
     if needs_training(scheduler) and not training:
         problem = "needs training, which a simulation does not do"
@@ -129,8 +129,8 @@ def planned_run(
 
 def _with_policy(run: PlannedRun, spec: PolicySpec, scheduler: Scheduler) -> PlannedRun:
     """The run with a policy, which its scenario names too."""
-    policy = Policy(name=spec.name, settings=dict(spec.settings))
-    file, scenario = (part.model_copy(update={"policy": policy}) for part in (run.file, run.scenario))
+    update = {"policy": Policy(name=spec.name, settings=dict(spec.settings))}
+    file, scenario = run.file.model_copy(update=update), run.scenario.model_copy(update=update)
     return replace(run, file=file, scenario=scenario, policy=spec, scheduler=scheduler)
 
 

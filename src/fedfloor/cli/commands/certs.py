@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from fedfloor.cli.completing import complete_preset
 from fedfloor.cli.options import Format, FormatOption, OwnOption, SetOption, app
 from fedfloor.errors import DeploymentError
 
@@ -25,7 +26,12 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder o
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the base station, gateway or device.")]
 ScenarioOption = Annotated[
     str | None,
-    typer.Option("--scenario", metavar="SCENARIO", help="Issue certificates for everybody in it who has none."),
+    typer.Option(
+        "--scenario",
+        metavar="SCENARIO",
+        help="Issue certificates for everybody in it who has none.",
+        autocompletion=complete_preset,
+    ),
 ]
 NamedHostOption = Annotated[
     list[str] | None,

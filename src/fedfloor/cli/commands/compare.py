@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedfloor.cli.completing import complete_policy
 from fedfloor.cli.options import (
     Format,
     FormatOption,
@@ -35,6 +36,7 @@ def compare(
             help="Policy to compare; repeatable. Default: the scenario's own, random, round_robin, loss_driven and "
             "delay_driven. A policy named here starts from its own defaults; only V of ddsra is the scenario's, if its "
             "policy is ddsra.",
+            autocompletion=complete_policy,
         ),
     ] = None,
     options: CompareOptions = CompareOptions(),  # noqa: B008  # frozen

@@ -2,13 +2,10 @@
 
 __all__ = ["local_plant"]
 
-from typing import Annotated
-
-import typer
-
 from fedfloor.cli.options import (
     Format,
     FormatOption,
+    OnePolicyOption,
     OutOption,
     OwnOption,
     RoundsOption,
@@ -27,10 +24,7 @@ from fedfloor.errors import StoppedRunError
 @with_options(LocalOptions)
 def local_plant(
     scenario: ScenarioArgument,
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", metavar="NAME[:KEY=VALUE,...]", help="Policy that schedules the rounds."),
-    ] = None,
+    policy: OnePolicyOption = None,
     rounds: RoundsOption = None,
     seed: SeedOption = None,
     out: OutOption = None,

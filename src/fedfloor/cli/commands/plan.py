@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedfloor.cli.completing import complete_policy
 from fedfloor.cli.options import Format, FormatOption, OwnOption, app
 
 
@@ -22,6 +23,7 @@ def plan(
             "--policy",
             metavar="NAME[:KEY=VALUE,...]",
             help="Policy that decides. Default: the run's own, or ddsra with the V of the snapshot.",
+            autocompletion=complete_policy,
         ),
     ] = None,
     solver: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fedfloor.cli.completing import complete_preset
 from fedfloor.cli.options import CostModel, OwnOption, ProfileFormat, QuietOption, app
 from fedfloor.errors import ProfileError, shown
 
@@ -38,7 +39,12 @@ def profile(
     ] = None,
     scenario: Annotated[
         str | None,
-        typer.Option("--scenario", metavar="SCENARIO", help="With --costs measured: its model, in place of MODEL."),
+        typer.Option(
+            "--scenario",
+            metavar="SCENARIO",
+            help="With --costs measured: its model, in place of MODEL.",
+            autocompletion=complete_preset,
+        ),
     ] = None,
     frequency_ghz: Annotated[
         float | None,
