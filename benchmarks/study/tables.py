@@ -299,8 +299,8 @@ def reasons_tables(lines: Lines) -> Tables:
         own = seeds_of(lines, Variant(policy), scenario, 900)
         if own:
             rows.append((policy, str(len(own)), *_learnt(list(own.values()), (150, 300, 450, 600, 750, 900))))
-    heads = ("after rounds", "seeds", "150", "300", "450", "600", "750", "900")
-    return {"reasons": reasons, "horizon": markdown(heads, rows)}
+    columns = ("after rounds", "seeds", "150", "300", "450", "600", "750", "900")
+    return {"reasons": reasons, "horizon": markdown(columns, rows)}
 
 
 def _learnt(every: Sequence[Line], rounds: Sequence[int]) -> list[str]:
