@@ -14,6 +14,8 @@ _ENDS = ("&", "&&", "||", "|", ";", ">")
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """Parameters of a command, which is not run; a mistake in it is a click.UsageError."""
+    if "--install-completion" in words:
+        raise ValueError("parsing this option changes the files of the user's shell")
     command: click.Command = typer.main.get_command(program())
     context = command.make_context("fedfloor", list(words))
     while isinstance(command, click.Group):

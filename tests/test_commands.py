@@ -40,6 +40,11 @@ def test_a_command_with_a_mistake_is_refused(words: list[str]) -> None:
         parsed(words)
 
 
+def test_no_test_installs_anything_in_a_home_folder() -> None:
+    with pytest.raises(ValueError, match="changes the files of the user's shell"):
+        parsed(["--install-completion"])
+
+
 def test_commands_are_taken_out_of_shell_texts() -> None:
     text = "test -e a || fedfloor list && fedfloor check \\\n  quick  # why\nfedfloor device ... --quiet\nsleep 1"
     assert commands_in(text) == [["list"], ["check", "quick"]]
