@@ -25,16 +25,21 @@ def small_run(out: Path | None = None, *more: str, policy: str = "random", **opt
     return fedfloor.run("quick", policy, overrides=[*SMALL, *more], out=out, **{"workers": 1, **options})
 
 
-def left_behind(folder: Path) -> tuple[str, dict[str, npt.NDArray[np.generic]]]:
-    """What must be equal of equal runs: the log, the weights and what else is kept."""
+def left_behind(folder: Path) -> tuple[str, dict[str, Any], dict[str, npt.NDArray[np.generic]]]:
+    """What must be equal of equal runs: the log, the state of the checkpoint, and the weights and what else is kept."""
     checkpoint = load_checkpoint(folder)
     assert checkpoint is not None
-    return (folder / "rounds.jsonl").read_text(), {**checkpoint.state.weights, **checkpoint.state.memory}
+    state, origin = checkpoint.state, checkpoint.origin
+    values = {**state.values, "round": state.index, "clock": checkpoint.clock, "origin": origin}
+    memory = {f"memory/{key}": tensor for key, tensor in state.memory.items()}
+    return (folder / "rounds.jsonl").read_text(), values, {**state.weights, **memory}
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:
-    (log, weights), (other_log, other_weights) = left_behind(one), left_behind(other)
+    (log, state, tensors), (other_log, other_state, other_tensors) = left_behind(one), left_behind(other)
     assert log == other_log
-    assert weights.keys() == other_weights.keys()
-    for key, value in weights.items():
-        assert np.array_equal(value, other_weights[key]), key
+    assert state == other_state
+    assert tensors.keys() == other_tensors.keys()
+    for key, value in tensors.items():
+        assert value.dtype == other_tensors[key].dtype, key
+        assert np.array_equal(value, other_tensors[key]), key

@@ -1,8 +1,12 @@
-"""Runs with the levers of docs/faster.md: equal with any number of workers and after a resume, and off by default."""
+"""Runs with the levers of docs/faster.md: what they do, what they refuse, and that they are off by default.
+
+`test_identical.py` shows that they leave the same bits with any number of workers and after a resume.
+"""
 
 import copy
 import json
 import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,53 +18,21 @@ import fedfloor
 from fedfloor.api import check, evaluate
 from fedfloor.errors import AggregationError, FedfloorError, RunLogError, ScenarioError
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint, save_checkpoint
-from fedfloor.training.aggregation.contract import Gathered, Memory, Step
-from fedfloor.training.aggregation.registry import rule_summaries
+from fedfloor.runs.folder import flat
+from fedfloor.scenario.expand import _OPTIONAL, _OPTIONAL_KEYS
+from fedfloor.scenario.file import ScenarioFile
 from tests.conftest import Table, known, small_table
+from tests.runs.every import Case, write_plant
 from tests.runs.small import assert_equal_runs
 
-#: levers in groups that can be on at the same time, so that few runs cover them all
-TOGETHER = {
-    "weights, mean and local": (
-        "aggregation.rule=fedyogi",
-        "aggregation.weights=fedau",
-        "aggregation.averaged_decay=0.5",
-        "training.momentum=0.8",
-        "training.schedule=step",
-        "training.schedule_rounds=1",
-        "training.schedule_factor=0.5",
-    ),
-    "memory of floors, iterations, 8 bits": (
-        "aggregation.rule=fedstale",
-        "precision.upload=8",
-        "aggregation.averaged_decay=0.9",
-        "training.extra_iterations=3",
-    ),
-}
-ALONE = {
-    **{rule: (f"aggregation.rule={rule}",) for rule in rule_summaries() if rule != "mean"},
+LEVERS = {
+    "fedavgm": ("aggregation.rule=fedavgm",),
     "fedau": ("aggregation.weights=fedau",),
     "averaged": ("aggregation.averaged_decay=0.9",),
-    "momentum": ("training.momentum=0.9",),
-    "cosine": ("training.schedule=cosine", "training.schedule_rounds=4"),
     "iterations": ("training.extra_iterations=3",),
-    "own rule": ("aggregation.rule=tests.runs.test_levers:Slow", "aggregation.settings={share=0.25}"),
 }
 
 Train = Callable[..., Path]
-
-
-class Slow:
-    """A rule of one's own: goes only a part of the way, and counts its steps."""
-
-    def __init__(self, share: float = 0.5) -> None:
-        self.share = share
-
-    def step(self, gathered: Gathered, memory: Memory) -> Step:
-        """Go a part of the way."""
-        count = memory.get("count", np.zeros(1, np.float32)) + np.float32(1.0)
-        weights = gathered.weights + self.share * gathered.change / float(count[0])
-        return Step(weights.astype(np.float32), {"count": count})
 
 
 def plant_table(**model: Any) -> Table:
@@ -90,35 +62,8 @@ def train(write: Callable[..., Path], tmp_path: Path) -> Train:
     return run
 
 
-@pytest.mark.parametrize("levers", TOGETHER.values(), ids=list(TOGETHER))
-def test_levers_resume_to_the_last_bit_and_have_an_effect(levers: tuple[str, ...], train: Train) -> None:
-    whole, resumed, plain = train("whole", 4, levers), train("resumed", 2, levers), train("plain", 4)
-    train("resumed", 4, levers, resume=True)
-    assert_equal_runs(whole, resumed)
-    states = [known(load_checkpoint(run)).state for run in (whole, resumed)]
-    assert states[0].values == states[1].values
-    assert (whole / "rounds.jsonl").read_text() != (plain / "rounds.jsonl").read_text()
-    assert all(lever.split(".")[1].split("=")[0] in (whole / "scenario.toml").read_text() for lever in levers)
-    assert "aggregation" not in (plain / "scenario.toml").read_text()
-    assert "momentum" not in (plain / "scenario.toml").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["mlp", "cnn"])
-@pytest.mark.parametrize("levers", [*ALONE.values(), *TOGETHER.values()], ids=[*ALONE, *TOGETHER])
-def test_every_lever_gives_the_same_bits_with_any_number_of_workers(
-    levers: tuple[str, ...], model: str, train: Train
-) -> None:
-    alone = train("one", 4, levers, model=model)
-    for workers in (2, 3):
-        assert_equal_runs(alone, train(f"{workers}", 4, levers, model=model, workers=workers))
-    resumed = train("resumed", 3, levers, model=model, workers=2)
-    train("resumed", 4, levers, model=model, resume=True)
-    assert_equal_runs(alone, resumed)
-
-
 def test_floors_that_would_wait_do_more_iterations_in_the_same_time(train: Train) -> None:
-    free, plain = train("free", 3, ALONE["iterations"]), train("plain", 3)
+    free, plain = train("free", 3, LEVERS["iterations"]), train("plain", 3)
     one, other = fedfloor.read(free), fedfloor.read(plain)
     assert one["delay_s"] == other["delay_s"]
     gateways = fedfloor.read(free, per="gateway")
@@ -128,15 +73,10 @@ def test_floors_that_would_wait_do_more_iterations_in_the_same_time(train: Train
     assert "iterations" not in fedfloor.read(plain, per="gateway")
 
 
-def test_two_workers_give_the_bits_of_one(train: Train) -> None:
-    levers = TOGETHER["weights, mean and local"]
-    assert_equal_runs(train("one", 3, levers), train("two", 3, levers, workers=2))
-
-
 def test_the_averaged_model_is_tested_and_exported_and_training_goes_on_from_the_raw_one(
     train: Train, tmp_path: Path
 ) -> None:
-    averaged, raw = train("averaged", 4, ALONE["averaged"]), train("raw", 4)
+    averaged, raw = train("averaged", 4, LEVERS["averaged"]), train("raw", 4)
     own, other = (fedfloor.read(run) for run in (averaged, raw))
     assert own["raw_accuracy"] == other["accuracy"]
     assert own["accuracy"][-1] == evaluate(averaged, export=tmp_path / "model.safetensors")["accuracy"]
@@ -161,7 +101,7 @@ def test_the_averaged_model_is_tested_and_exported_and_training_goes_on_from_the
 def test_a_checkpoint_that_does_not_fit_is_named(
     lever: str, changed: dict[str, Any], problem: str, train: Train
 ) -> None:
-    run = train("run", 1, ALONE[lever])
+    run = train("run", 1, LEVERS[lever])
     checkpoint = known(load_checkpoint(run))
     for key, value in changed.items():
         part = checkpoint.state.memory if isinstance(value, np.ndarray) else checkpoint.state.values
@@ -169,7 +109,7 @@ def test_a_checkpoint_that_does_not_fit_is_named(
     shutil.rmtree(run / "checkpoint")
     save_checkpoint(run, checkpoint.state, clock=checkpoint.clock, origin=checkpoint.origin)
     with pytest.raises(RunLogError, match=problem):
-        train("run", 2, ALONE[lever], resume=True)
+        train("run", 2, LEVERS[lever], resume=True)
 
 
 @pytest.mark.parametrize(
@@ -227,16 +167,26 @@ def test_the_command_line_names_a_wrong_rule_in_one_line(fedfloor_command: Calla
     assert done.stderr == f"error: quick: {WRONG_RULES['wrong setting'][1]}\n"
 
 
-def test_defaults_that_are_written_out_count_as_absent(write: Callable[[Table], Path], tmp_path: Path) -> None:
-    table = small_table()
-    fedfloor.simulate(write(table), "random", 1, out=tmp_path / "without")
-    table["aggregation"] = {"rule": "mean", "settings": {}, "weights": "points", "averaged_decay": 0.0}
-    table["training"] = {
-        "extra_iterations": 0,
-        "momentum": 0.0,
-        "schedule": "constant",
-        "schedule_rounds": 100,
-        "schedule_factor": 0.1,
-    }
-    fedfloor.simulate(write(table), "random", 1, out=tmp_path / "with")
-    assert (tmp_path / "with" / "scenario.toml").read_bytes() == (tmp_path / "without" / "scenario.toml").read_bytes()
+def defaults() -> tuple[str, ...]:
+    """Every key that counts as absent while it has its default, with that default."""
+    sections = ((name, ScenarioFile.model_fields[name].annotation) for name in (*_OPTIONAL, *_OPTIONAL_KEYS))
+    return tuple(
+        f"{section}.{name}={json.dumps(field.get_default(call_default_factory=True))}"
+        for section, table in sections
+        for name, field in known(table).model_fields.items()
+        if name in _OPTIONAL_KEYS.get(section, (name,)) and field.default is not None
+    )
+
+
+def test_a_default_that_is_written_out_counts_as_absent(tmp_path: Path) -> None:
+    """Two runs, one with defaults and one without, resume as the other and leave the same."""
+    plant = write_plant(tmp_path / "plant.toml")
+    assert {"training.momentum=0.0", "aggregation.settings={}", 'aggregation.rule="mean"'} < set(defaults())
+    written, left_out = Case("random:allocation=fixed", defaults()), Case("random", ())
+    for name, first, then in (("one", written, left_out), ("other", left_out, written)):
+        first.run(plant, 2, tmp_path / name)
+        then.run(plant, 3, tmp_path / name, resume=True)
+    assert_equal_runs(tmp_path / "one", tmp_path / "other")
+    resolved = [(tmp_path / name / "scenario.toml").read_text() for name in ("one", "other")]
+    assert resolved[0] == resolved[1]
+    assert not flat(tomllib.loads(resolved[0])).keys() & {default.partition("=")[0] for default in defaults()}

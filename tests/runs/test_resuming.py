@@ -93,22 +93,12 @@ def test_the_theorems_say_the_same_of_a_run_however_often_it_was_resumed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "more"),
-    [
-        ("random", ()),
-        ("random", ("precision.upload=8", "precision.boundary=8", "baseline.cut=2")),
-        ("random", ("aggregation.rule=fedvarp", "aggregation.averaged_decay=0.9", "aggregation.weights=fedau")),
-        ("random", ("aggregation.rule=fedyogi", "training.momentum=0.9", "training.extra_iterations=3")),
-        ("oort", ("participation.rates=uniform",)),
-    ],
-    ids=str,
-)
-def test_killed_at_any_moment_a_run_can_be_resumed(policy: str, more: tuple[str, ...], tmp_path: Path) -> None:
-    arguments = ["run", "quick", "--policy", policy, "--workers", "2", "--quiet"]
+@pytest.mark.parametrize("more", [(), ("precision.upload=8", "precision.boundary=8", "baseline.cut=2")], ids=str)
+def test_killed_at_any_moment_a_run_can_be_resumed(more: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["run", "quick", "--policy", "random", "--workers", "2", "--quiet"]
     arguments += [part for entry in (*SMALL, *more) for part in ("--set", entry)]
     command = [sys.executable, "-m", "fedfloor", *arguments]
-    small_run(tmp_path / "whole", *more, policy=policy)
+    small_run(tmp_path / "whole", *more)
     seed = int(time.time())  # other moments every time
     print("moments from seed", seed)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,7 @@
-"""Rival policies with training: the same on any number of workers, after an interruption, and on replay."""
+"""Rival policies with training: what they add to the log, how they weigh models, and what they need.
+
+`test_identical.py` shows that they leave the same bits with any number of workers, after a resume and on replay.
+"""
 
 import json
 from pathlib import Path
@@ -17,11 +20,7 @@ from fedfloor.runs.options import CompareOptions, RunOptions
 from fedfloor.runs.planned import planned_run
 from fedfloor.scheduling import registry
 from fedfloor.scheduling.state import Decision, RoundState
-from tests.runs.small import assert_equal_runs
 
-RIVALS = (
-    "fedcs", "oort", "cs_ucb_q", "power_of_choice:d=4", "tifl:interval=2", "lyapunov:allocation=exact", "loss_driven",
-)  # fmt: skip
 TINY = (
     "model.width=0.1",
     "participation.rates=uniform",
@@ -41,15 +40,6 @@ def assert_replays(folder: Path, rounds: tuple[int, ...]) -> None:
         answer = fedfloor.plan(folder, round=index)
         channels = [gateway["channel"] for gateway in records[index]["gateways"]]
         assert [gateway["channel"] for gateway in answer["gateways"]] == channels, index
-
-
-@pytest.mark.parametrize("policy", ["oort", "lyapunov"])
-def test_a_rival_goes_on_after_an_interruption_as_if_nothing_had_happened(policy: str, tmp_path: Path) -> None:
-    tiny_run(policy, tmp_path / "whole")
-    tiny_run(policy, tmp_path / "parts", rounds=3)
-    tiny_run(policy, tmp_path / "parts", resume=True)
-    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
-    assert_replays(tmp_path / "whole", (0, 2, 5))
 
 
 def test_a_run_under_its_old_name_is_resumed_replayed_and_reported(
@@ -94,18 +84,6 @@ def test_a_comparison_finds_runs_under_their_old_names(tmp_path: Path, monkeypat
         older.setattr(registry, "_named_settings", lambda spec: spec.settings)
         tiny_run("fedcs", tmp_path / "quick-fedcs-deadline_s180-7", rounds=2)
     assert folders() == ["quick-fedcs-deadline_s180-7", "quick-random-7"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", RIVALS)
-def test_every_rival_is_the_same_on_any_number_of_workers_and_after_a_resume(policy: str, tmp_path: Path) -> None:
-    for workers in (1, 2, 3):
-        tiny_run(policy, tmp_path / f"{workers}", workers=workers)
-        assert_equal_runs(tmp_path / "1", tmp_path / f"{workers}")
-    tiny_run(policy, tmp_path / "parts", rounds=3, workers=2)
-    tiny_run(policy, tmp_path / "parts", resume=True)
-    assert_equal_runs(tmp_path / "1", tmp_path / "parts")
-    assert_replays(tmp_path / "1", (0, 1, 3, 5))
 
 
 def keys_of(folder: Path) -> set[str]:

@@ -16,6 +16,7 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import ScenarioError
+from tests.runs.every import CASES, Case, write_plant
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'fedfloor[ray]'")
@@ -77,22 +78,22 @@ def workers_doing(what: str) -> list[int]:
     [
         pytest.param(("participation.observe_every=2",), marks=pytest.mark.slow, id="measuring"),
         pytest.param(("precision.upload=8", "precision.boundary=8", "baseline.cut=2"), id="few bits"),
-        pytest.param(
-            (
-                "aggregation.rule=fedvarp",
-                "aggregation.averaged_decay=0.9",
-                "training.momentum=0.9",
-                "training.extra_iterations=3",
-            ),
-            marks=pytest.mark.slow,
-            id="levers",
-        ),
     ],
 )
 def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tuple[str, ...], tmp_path: Path) -> None:
     small_run(tmp_path / "here", *options, rounds=4)
     small_run(tmp_path / "there", *options, rounds=4, workers=2, engine="ray", ray_address=address)
     assert_equal_runs(tmp_path / "here", tmp_path / "there")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiled_solver")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_lever_and_policy_gives_the_same_bits_on_a_cluster(case: Case, address: str, tmp_path: Path) -> None:
+    plant = write_plant(tmp_path / "plant.toml")
+    here = case.run(plant, 4, tmp_path / "here")
+    there = case.run(plant, 4, tmp_path / "there", workers=2, engine="ray", ray_address=address)
+    assert_equal_runs(here, there)
 
 
 @pytest.mark.slow
