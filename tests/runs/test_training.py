@@ -227,6 +227,31 @@ def test_own_data_is_trained_on() -> None:
     assert all(device["asked"] == device["held"] == 20 for device in table["devices"])
 
 
+def three_classes() -> Any:
+    pairs, _ = own_data()
+    pairs = [(samples, labels % 3) for samples, labels in pairs]
+    return pairs, pairs[0]
+
+
+THREE_CLASSES = ('data.name="tests.runs.test_training:three_classes"', "model.name=mlp", "model.classes=3")
+
+
+def test_own_data_may_have_fewer_classes_than_devices_ask_for() -> None:
+    asked = max(floor.classes_per_device or 0 for floor in fedfloor.load("quick", overrides=THREE_CLASSES).floors)
+    assert asked > 3
+    done = small_run(None, *THREE_CLASSES, rounds=1)
+    assert done.confusion.shape == (3, 3)
+    assert (done.holding.histogram > 0).any(axis=0).all()
+
+
+def test_check_says_that_devices_hold_all_classes_if_there_are_few(fedfloor_command: Callable[..., Any]) -> None:
+    settings = [part for setting in THREE_CLASSES for part in ("--set", setting)]
+    done = fedfloor_command("check", "quick", *settings)
+    assert done.returncode == 0, done.stderr
+    assert "classes_per_device up to 10, but 3 classes exist: their devices hold all that there are." in done.stdout
+    assert "classes exist" not in fedfloor_command("check", "quick").stdout
+
+
 def test_check_leaves_the_samples_of_own_data_open(fedfloor_command: Callable[..., Any]) -> None:
     own = ("check", "quick", "--set", 'data.name="tests.runs.test_training:own_data"')
     text = fedfloor_command(*own).stdout

@@ -120,7 +120,9 @@ def _rank_of_rates(run: ReadRun) -> float | Unknown:
 def _rank_of_variety(run: Judged) -> float | Unknown:
     """Rank correlation over floors of classes per device and how often the floor is selected."""
     every = run.scenario.model.classes
-    classes = [len(floor.classes or ()) or floor.classes_per_device or every for floor in run.scenario.floors]
+    classes = [
+        len(floor.classes or ()) or min(floor.classes_per_device or every, every) for floor in run.scenario.floors
+    ]
     return _ranks(classes, [floor.selected_rate for floor in run.summary.floors])
 
 

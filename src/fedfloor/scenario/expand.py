@@ -79,8 +79,8 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
             problem = f"must be <= {limit}, got {low:g}"
             path = named(f"{floor.name}.gateway.min_frequency_ghz")
             raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise one of those two.")
-        classes = floor.classes_per_device
-        if isinstance(classes, int | float) and classes > file.model.classes:
+        classes, divided = floor.classes_per_device, ":" not in file.data.name  # a user's data is not divided by us
+        if divided and isinstance(classes, int | float) and classes > file.model.classes:
             limit = f"model.classes = {file.model.classes}"
             problem = f"must be <= {limit}, got {classes}"
             path = named(f"{floor.name}.classes_per_device")

@@ -96,7 +96,19 @@ def _print_other_batches(headline: Headline) -> None:
         OUT.print(f"{text}: their costs are extrapolated. Measure these too.", style="yellow", soft_wrap=True)
 
 
+def _print_classes(scenario: Scenario) -> None:
+    """Print a note if floors ask for more classes than there are, which only a user's data allows."""
+    classes = scenario.model.classes
+    numbers = [floor.classes_per_device or 0 for floor in scenario.floors]
+    many = [number for number in numbers if number > classes]
+    if many:
+        asked = f"{len(many)} of {len(numbers)} floors have classes_per_device up to {max(many)}"
+        exist = f"{classes} classes exist" if classes > 1 else "one class exists"
+        OUT.print(f"{asked}, but {exist}: their devices hold all that there are.", style="yellow", soft_wrap=True)
+
+
 def _print_warnings(scenario: Scenario, headline: Headline, most: int = 10) -> None:
+    _print_classes(scenario)
     facts = DATASETS.get(scenario.data.name)
     if facts is not None and headline.samples is not None and headline.samples > facts.training_samples:
         note = f"{facts.training_samples:,} training samples exist: devices will hold fewer than they ask for"
