@@ -59,6 +59,11 @@ class Case:
         """The name of the test."""
         return ", ".join([self.policy, *(lever.partition(".")[2] for lever in self.levers)])
 
+    @property
+    def one_by_one(self) -> "Case":
+        """The same with a network whose devices train one by one, so that several processes have work."""
+        return Case(self.policy, (*self.levers, "model.name=cnn"))
+
     def run(self, plant: Path, rounds: int, out: Path, **options: Any) -> Path:
         """Run rounds of it into a folder, which is returned."""
         options = {"workers": 1, **options}

@@ -90,15 +90,15 @@ def test_every_lever_and_policy_goes_on_after_a_kill_and_replans_to_the_last_bit
 def test_a_command_with_three_workers_that_is_killed_and_resumed_with_two_gives_the_bits_of_one(
     plant: Path, tmp_path: Path
 ) -> None:
-    killed = tmp_path / "killed"
-    words = [*EVERYTHING.words(plant, LONG, killed), "--workers", "3"]
+    case, killed = EVERYTHING.one_by_one, tmp_path / "killed"
+    words = [*case.words(plant, LONG, killed), "--workers", "3"]
     process = subprocess.Popen([sys.executable, "-m", "fedfloor", *words], cwd=ROOT)
     wait_for_rounds(killed, lambda: process.poll() is None)
     process.kill()
     assert process.wait() == -signal.SIGKILL, "it ended by itself"
     rounds = logged_rounds(killed) + 1
-    EVERYTHING.run(plant, rounds, killed, resume=True, workers=2)
-    assert_equal_runs(EVERYTHING.run(plant, rounds, tmp_path / "whole"), killed)
+    case.run(plant, rounds, killed, resume=True, workers=2)
+    assert_equal_runs(case.run(plant, rounds, tmp_path / "whole"), killed)
 
 
 @pytest.mark.slow
@@ -107,9 +107,9 @@ def test_a_command_with_three_workers_that_is_killed_and_resumed_with_two_gives_
 def test_every_lever_and_policy_gives_the_same_bits_with_any_number_of_workers(
     case: Case, plant: Path, tmp_path: Path
 ) -> None:
-    alone = case.run(plant, 4, tmp_path / "1")
+    alone = case.one_by_one.run(plant, 4, tmp_path / "1")
     for workers in (2, 3):
-        assert_equal_runs(alone, case.run(plant, 4, tmp_path / f"{workers}", workers=workers))
+        assert_equal_runs(alone, case.one_by_one.run(plant, 4, tmp_path / f"{workers}", workers=workers))
 
 
 # What the cases are worth

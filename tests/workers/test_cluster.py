@@ -91,8 +91,8 @@ def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tu
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_lever_and_policy_gives_the_same_bits_on_a_cluster(case: Case, address: str, tmp_path: Path) -> None:
     plant = write_plant(tmp_path / "plant.toml")
-    here = case.run(plant, 4, tmp_path / "here")
-    there = case.run(plant, 4, tmp_path / "there", workers=2, engine="ray", ray_address=address)
+    here = case.one_by_one.run(plant, 4, tmp_path / "here")
+    there = case.one_by_one.run(plant, 4, tmp_path / "there", workers=2, engine="ray", ray_address=address)
     assert_equal_runs(here, there)
 
 
