@@ -90,7 +90,7 @@ def test_every_cut_learns_the_same_and_the_model_survives_its_export(scenario: P
         folder = tmp_path / f"{halves}-{cut}"
         overrides = [f"baseline.cut={cut}", f'training.halves="{halves}"']
         fedfloor.run(scenario, "random", 3, own=True, overrides=overrides, out=folder, workers=1)
-        return left_behind(folder)[1]
+        return left_behind(folder)[2]
 
     whole = run(1, "joined")
     assert whole["4.1.num_batches_tracked"] == 3 * 3  # of the block's batch norm: K iterations in each of the rounds
