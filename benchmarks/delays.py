@@ -20,7 +20,7 @@ from rich.progress import track
 
 import fedfloor
 from benchmarks.studies import PLACE, append, commit, lines_of, missing
-from benchmarks.study.parts import LEVERS, SCENARIOS, VARIANTS
+from benchmarks.study.parts import LEVERS, RACE, SCENARIOS, variants
 from benchmarks.study.runs import Run
 from fedfloor.reports.cells import change, percentage, plain, with_interval
 from fedfloor.reports.statistics import interval
@@ -69,8 +69,13 @@ def claims(seeds: Sequence[int]) -> list[Run]:
 def leaderboard(seeds: Sequence[int]) -> list[Run]:
     """Every policy of the leaderboard that needs no training."""
     bits = " ".join(LEVERS["8 bits up, 16 bits down"])
-    policies = [policy for policy in VARIANTS if not needs_training(make_policy(parse_policy(policy))[1])]
-    return [Run(scenario, policy, bits, seed, 60) for seed, scenario, policy in product(seeds, SCENARIOS, policies)]
+    return [
+        Run(scenario, policy, bits, seed, RACE[scenario])
+        for scenario in SCENARIOS
+        for policy in variants(scenario)
+        if not needs_training(make_policy(parse_policy(policy))[1])
+        for seed in seeds
+    ]
 
 
 PARTS: MappingProxyType[str, Callable[[Sequence[int]], list[Run]]] = MappingProxyType(

@@ -50,7 +50,7 @@ def append(path: Path, line: Any) -> None:
 
 
 def commit() -> str:
-    """The commit that ran; marked if the source was changed since."""
+    """The commit that ran; marked if the source or the study was changed since."""
     last = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=PLACE, text=True).strip()
-    changed = subprocess.check_output(["git", "status", "--porcelain", "--", "src"], cwd=PLACE)
+    changed = subprocess.check_output(["git", "status", "--porcelain", "--", "src", "benchmarks"], cwd=PLACE)
     return f"{last}-changed" if changed else last

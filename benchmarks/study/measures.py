@@ -10,35 +10,38 @@ import numpy as np
 
 import fedfloor
 from benchmarks.study.runs import Line
+from fedfloor.reports import statistics
 from fedfloor.reports.statistics import first_reaching, smoothed
 from fedfloor.rounds.summary import FINAL_ROUNDS, FloorSummary, RunSummary
 from fedfloor.scenario import Scenario
 
-WINDOW = FINAL_ROUNDS  #: rounds over which accuracies are smoothed, whatever the length of the run
+WINDOW = FINAL_ROUNDS  #: rounds over which curves are smoothed, whatever the length of the run
 
 
 def final_accuracy(line: Line) -> float:
-    """Mean of the tests of the last 20 rounds."""
-    rounds, _, values = line.curve
-    return float(smoothed(rounds, values, WINDOW)[-1])
+    """Final accuracy as reports have it."""
+    value = statistics.final_accuracy(judged(line))
+    assert value is not None  # a line without tests is that of a run that failed
+    return value
 
 
 def steadiness(line: Line) -> float:
-    """Standard deviation of the tests of the last 20 rounds."""
-    rounds, _, values = line.curve
-    return float(values[rounds > rounds[-1] - WINDOW].std(ddof=1))
+    """Steadiness as reports have it."""
+    value = statistics.steadiness(judged(line))
+    return math.nan if value is None else value
 
 
 def time_to(line: Line, level: float) -> float:
     """Simulated time [s] until the smoothed accuracy reaches a level; nan if it never does."""
     rounds, clocks, values = line.curve
-    reached = first_reaching(rounds, values, WINDOW, level)
+    reached = first_reaching(rounds, values, WINDOW, level - 1e-9)  # sums in another order round otherwise
     return math.nan if reached is None else float(clocks[reached])
 
 
 def accuracy_at(line: Line, clock: float) -> float:
     """Smoothed accuracy at a simulated time [s], between two tests the line that joins them; nan after the run."""
     rounds, clocks, values = line.curve
+    clock = round(clock, 1)  # as the clocks of tests are
     return float(np.interp(clock, clocks, smoothed(rounds, values, WINDOW), right=math.nan))
 
 

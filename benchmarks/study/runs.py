@@ -2,6 +2,7 @@
 
 __all__ = ["LINES", "Line", "Run", "finished", "train"]
 
+import math
 import multiprocessing
 import os
 import sys
@@ -64,6 +65,11 @@ class Line:
     commit: str
 
     @property
+    def failed(self) -> bool:
+        """Whether the run ended without a result, as one whose loss was not finite."""
+        return not self.tests
+
+    @property
     def run(self) -> Run:
         """What ran."""
         return Run(self.scenario, self.policy, self.settings, self.seed, self.rounds)
@@ -78,10 +84,13 @@ class Line:
 
 def finished(run: Run, ran: str) -> Line:
     """Train one run in this process; `ran` is the commit."""
-    begun = time.perf_counter()
-    sets = run.settings.split()
-    trained = fedfloor.run(run.scenario, run.policy, run.rounds, seed=run.seed, overrides=sets, workers=1)
-    summary = summarise(trained.records)
+    begun, sets = time.perf_counter(), run.settings.split()
+    try:
+        records = fedfloor.run(run.scenario, run.policy, run.rounds, seed=run.seed, overrides=sets, workers=1).records
+    except FailedRunError as error:
+        print(f"{run.command}: {error}", file=sys.stderr)
+        return _failed(run, time.perf_counter() - begun, ran)
+    summary = summarise(records)
     return Line(
         scenario=run.scenario,
         policy=run.policy,
@@ -97,11 +106,21 @@ def finished(run: Run, ran: str) -> Line:
         served=_joined([floor.completed_rate for floor in summary.floors]),
         picked=_joined([floor.selected_rate for floor in summary.floors]),
         targets=_joined([floor.target_rate for floor in summary.floors]),
-        tests=" ".join(_test(record) for record in trained.records if record.accuracy is not None),
+        tests=" ".join(_test(record) for record in records if record.accuracy is not None),
         wall_s=round(time.perf_counter() - begun, 1),
         command=run.command,
         commit=ran,
     )
+
+
+def _failed(run: Run, seconds: float, ran: str) -> Line:
+    """The line of a run without a result."""
+    nan, unknown = math.nan, ""
+    return Line(
+        run.scenario, run.policy, run.settings, run.seed, run.rounds, mean_delay_s=nan, clock_s=nan, mean_energy_j=nan,
+        selected=0, completed=0, shortfall=nan, served=unknown, picked=unknown, targets=unknown, tests=unknown,
+        wall_s=round(seconds, 1), command=run.command, commit=ran,
+    )  # fmt: skip
 
 
 def _joined(values: Sequence[float]) -> str:
@@ -115,21 +134,17 @@ def _test(record: RoundRecord) -> str:
 def train(runs: Sequence[Run], workers: int, path: Path = LINES) -> Iterator[Line]:
     """Train runs, several at the same time.
 
-    Every line is written as soon as its run has finished, so a stop loses only what is under way. A run that fails,
-    as one whose loss is not finite, is reported and has no line.
+    Every line is written as soon as its run has finished, so a stop loses only what is under way. A run that fails, as
+    one whose loss is not finite, has a line without tests, so that it counts as failed and is not repeated.
     """
     ran = commit()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"  # read by the processes when they start
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            tasks = {pool.submit(finished, run, ran): run for run in runs}
+            tasks = [pool.submit(finished, run, ran) for run in runs]
             for task in as_completed(tasks):
-                try:
-                    line = task.result()
-                except FailedRunError as error:
-                    print(f"{tasks[task].command}: {error}", file=sys.stderr)
-                    continue
+                line = task.result()
                 append(path, line)
                 yield line
         finally:

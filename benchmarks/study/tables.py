@@ -35,6 +35,7 @@ from benchmarks.study.parts import (
     DOSES,
     EVERY,
     FAST_ROUNDS,
+    FEW,
     ORACLE,
     PAPER,
     PUBLISHED,
@@ -42,17 +43,20 @@ from benchmarks.study.parts import (
     REFERENCE,
     SCENARIOS,
     SEEDS,
-    VARIANTS,
     Variant,
     dosed,
+    finalists,
     racing,
+    variants,
     with_levers,
 )
 from benchmarks.study.runs import Line, Run
 from fedfloor.reports.cells import change, with_interval
-from fedfloor.reports.claims import CLAIMS, verdict
-from fedfloor.reports.statistics import interval
+from fedfloor.reports.claims import CLAIMS, Claim, verdict
+from fedfloor.reports.statistics import Interval, interval
 from fedfloor.rounds.summary import summarise
+from fedfloor.scheduling.registry import make_policy, parse_policy
+from fedfloor.scheduling.traits import needs_training
 
 Lines = Mapping[Run, Line]
 Tables = Mapping[str, list[str]]  #: by name
@@ -69,8 +73,9 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def seeds_of(lines: Lines, variant: Variant, scenario: str, rounds: int) -> dict[int, Line]:
-    """The lines of a variant, by seed."""
-    return {seed: lines[run] for seed in SEEDS if (run := variant.on(scenario, seed, rounds)) in lines}
+    """The lines of a variant, by seed; a run that failed has none here."""
+    runs = {seed: lines.get(variant.on(scenario, seed, rounds)) for seed in SEEDS}
+    return {seed: line for seed, line in runs.items() if line is not None and not line.failed}
 
 
 def ratio(values: Sequence[float]) -> str:
@@ -79,6 +84,14 @@ def ratio(values: Sequence[float]) -> str:
     if logs.low is None or logs.high is None:
         return f"{math.exp(logs.mean):.1f}x ({', '.join(f'{value:.1f}' for value in values)})"
     return f"{math.exp(logs.mean):.1f}x [{math.exp(logs.low):.1f}, {math.exp(logs.high):.1f}]"
+
+
+def shift(values: Sequence[float]) -> str:
+    """Ratios as percent more or less: their geometric mean with its 95 % interval."""
+    logs = interval([math.log(value) for value in values])
+    mean, low, high = (None if part is None else 100 * math.expm1(part) for part in (logs.mean, logs.low, logs.high))
+    assert mean is not None
+    return change(Interval(mean, low, high, tuple(100 * (value - 1.0) for value in values)), " %")
 
 
 def percent(values: Sequence[float]) -> str:
@@ -152,7 +165,7 @@ def claims_tables(lines: Lines) -> Tables:
         runs = {policy: seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS) for policy in CLAIMED}
         rows = []
         for claim in CLAIMS:
-            if claim.scenario != scenario or claim.limits is not True:
+            if claim.scenario != scenario or claim.limits is not True or _is_simulated(claim):
                 continue
             trained = [policy for policy in claim.policies if policy in runs]
             shared = [seed for seed in SEEDS if trained and all(seed in runs[policy] for policy in trained)]
@@ -169,6 +182,12 @@ def claims_tables(lines: Lines) -> Tables:
         tables[f"claims {scenario}"] = markdown(("claim", "paper", "ours", "seeds", "holds"), rows)
         tables[f"policies {scenario}"] = _policies(runs)
     return tables
+
+
+def _is_simulated(claim: Claim) -> bool:
+    """Whether simulations alone decide a claim, with more seeds (`benchmarks.delays`): one about the time of rounds."""
+    needs = [needs_training(make_policy(parse_policy(policy))[1]) for policy in claim.policies]
+    return claim.figure == "Fig. 5" and not any(needs)
 
 
 def _policies(runs: Mapping[str, dict[int, Line]]) -> list[str]:
@@ -199,60 +218,60 @@ def _policies(runs: Mapping[str, dict[int, Line]]) -> list[str]:
 # -- leaderboard ------------------------------------------------------------------------------------------------------
 
 
+Standing = Mapping[str, Mapping[int, Line]]  #: lines by policy and seed; every policy has the same seeds
+
+
 def leaderboard_tables(lines: Lines) -> Tables:
-    """All variants, the soonest first; and each beside ddsra, paired by seed."""
+    """All variants with few seeds and the best with all: the soonest first, and each beside ddsra, paired by seed."""
     tables: dict[str, list[str]] = {}
     for scenario in SCENARIOS:
-        runs = {policy: seeds_of(lines, racing(policy), scenario, RACE[scenario]) for policy in VARIANTS}
-        runs = {policy: own for policy, own in runs.items() if own}
-        tables |= {f"race {scenario}": NOTHING, f"pairs {scenario}": NOTHING}
-        if not runs:
-            continue
-        levels, ends = _levels(runs), _ends(runs)
-        rows = []
-        for policy, own in runs.items():
-            times = [time_to(line, levels[seed]) for seed, line in own.items()]
-            rows.append((float(np.mean(times)), _race_row(policy, own, times, ends)))
-        rows.sort(key=lambda row: (math.isnan(row[0]), row[0]))
-        heads = ("policy", "seeds", "time to the level [s]", "accuracy at equal time", "final accuracy", "steadiness",
-                 "mean delay [s]", "energy per round [J]", "worst shortfall")  # fmt: skip
-        level, end = percent(list(levels.values())), with_interval(interval(list(ends.values())), " s", digits=3)
-        tables[f"race {scenario}"] = [
-            f"Level: {level}; equal time: {end}.",
-            "",
-            *markdown(heads, [row for _, row in rows]),
-        ]
-        reference = REFERENCE[scenario]
-        if reference in runs:
-            pairs = [(policy, own) for policy, own in runs.items() if policy != reference]
-            columns = (
-                f"against `{reference}`",
-                "seeds",
-                "time to the level",
-                "accuracy at equal time [points]",
-                "energy",
-            )
-            body = [_pair(policy, own, runs[reference], levels, ends) for policy, own in pairs]
-            tables[f"pairs {scenario}"] = markdown(columns, body)
+        for name, policies, seeds in (("", variants(scenario), FEW), (" all seeds", finalists(scenario), SEEDS)):
+            standing = _standing(lines, scenario, policies, seeds)
+            enough = len(standing) > 1
+            tables[f"race {scenario}{name}"] = _race(standing) if enough else NOTHING
+            with_ours = enough and REFERENCE[scenario] in standing
+            tables[f"pairs {scenario}{name}"] = _pairs(standing, REFERENCE[scenario]) if with_ours else NOTHING
     return tables
 
 
-def _levels(runs: Mapping[str, dict[int, Line]]) -> dict[int, float]:
-    """The accuracy of every seed whose time is taken: 90 % of the median final accuracy of all policies."""
-    seeds = sorted({seed for own in runs.values() for seed in own})
+def _standing(lines: Lines, scenario: str, policies: Sequence[str], seeds: Sequence[int]) -> Standing:
+    """The policies that have all these seeds: levels and times that others lack would not be comparable."""
+    runs = {policy: seeds_of(lines, racing(policy), scenario, RACE[scenario]) for policy in policies}
     return {
-        seed: 0.9 * float(np.median([final_accuracy(own[seed]) for own in runs.values() if seed in own]))
-        for seed in seeds
+        policy: {seed: own[seed] for seed in seeds}
+        for policy, own in runs.items()
+        if all(seed in own for seed in seeds)
     }
 
 
-def _ends(runs: Mapping[str, dict[int, Line]]) -> dict[int, float]:
+def _levels(standing: Standing) -> dict[int, float]:
+    """The accuracy of every seed whose time is taken: 90 % of the median final accuracy of all policies."""
+    seeds = next(iter(standing.values()))
+    return {seed: 0.9 * float(np.median([final_accuracy(own[seed]) for own in standing.values()])) for seed in seeds}
+
+
+def _ends(standing: Standing) -> dict[int, float]:
     """The simulated time of every seed at which accuracies are compared: when the first policy ends."""
-    seeds = sorted({seed for own in runs.values() for seed in own})
-    return {seed: min(own[seed].clock_s for own in runs.values() if seed in own) for seed in seeds}
+    seeds = next(iter(standing.values()))
+    return {seed: min(own[seed].clock_s for own in standing.values()) for seed in seeds}
 
 
-def _race_row(policy: str, own: dict[int, Line], times: Sequence[float], ends: dict[int, float]) -> tuple[str, ...]:
+def _race(standing: Standing) -> list[str]:
+    levels, ends = _levels(standing), _ends(standing)
+    rows = []
+    for policy, own in standing.items():
+        times = [time_to(line, levels[seed]) for seed, line in own.items()]
+        rows.append((float(np.mean(times)), _race_row(policy, own, times, ends)))
+    rows.sort(key=lambda row: (math.isnan(row[0]), row[0]))
+    heads = ("policy", "seeds", "time to the level [s]", "accuracy at equal time", "final accuracy", "steadiness",
+             "mean delay [s]", "energy per round [J]", "worst shortfall")  # fmt: skip
+    level, end = percent(list(levels.values())), with_interval(interval(list(ends.values())), " s", digits=3)
+    return [f"Level: {level}; equal time: {end}.", "", *markdown(heads, [row for _, row in rows])]
+
+
+def _race_row(
+    policy: str, own: Mapping[int, Line], times: Sequence[float], ends: Mapping[int, float]
+) -> tuple[str, ...]:
     every, reached = list(own.values()), sum(map(math.isfinite, times))
     time = with_interval(interval(times), digits=3) if reached == len(times) else f"{reached} of {len(times)} seeds"
     return (
@@ -268,15 +287,19 @@ def _race_row(policy: str, own: dict[int, Line], times: Sequence[float], ends: d
     )
 
 
-def _pair(
-    policy: str, own: dict[int, Line], reference: dict[int, Line], levels: dict[int, float], ends: dict[int, float]
-) -> tuple[str, ...]:
-    shared = [seed for seed in own if seed in reference]
-    times = [time_to(own[seed], levels[seed]) / time_to(reference[seed], levels[seed]) - 1.0 for seed in shared]
-    points = [100 * (accuracy_at(own[seed], ends[seed]) - accuracy_at(reference[seed], ends[seed])) for seed in shared]
-    energy = [100 * (own[seed].mean_energy_j / reference[seed].mean_energy_j - 1.0) for seed in shared]
-    time = change(interval([100 * part for part in times]), " %") if np.all(np.isfinite(times)) else "not all reach it"
-    return f"`{policy}`", str(len(shared)), time, change(interval(points), ""), change(interval(energy), " %")
+def _pairs(standing: Standing, reference: str) -> list[str]:
+    levels, ends, ours = _levels(standing), _ends(standing), standing[reference]
+    rows = []
+    for policy, own in standing.items():
+        if policy == reference:
+            continue
+        times = [time_to(own[seed], level) / time_to(ours[seed], level) for seed, level in levels.items()]
+        points = [100 * (accuracy_at(own[seed], end) - accuracy_at(ours[seed], end)) for seed, end in ends.items()]
+        energy = [own[seed].mean_energy_j / ours[seed].mean_energy_j for seed in ends]
+        time = shift(times) if np.all(np.isfinite(times)) else "not all reach it"
+        rows.append((f"`{policy}`", str(len(own)), time, change(interval(points), ""), shift(energy)))
+    heads = (f"against `{reference}`", "seeds", "time to the level", "accuracy at equal time [points]", "energy")
+    return markdown(heads, rows)
 
 
 # -- reasons ----------------------------------------------------------------------------------------------------------
@@ -319,9 +342,16 @@ TABLES: Mapping[str, Callable[[Lines], Tables]] = MappingProxyType(
 
 def effort(lines: Iterable[Line], runs: Sequence[Run]) -> list[str]:
     """How many of the runs are finished, and how long they took."""
-    done = [line for line in lines if line.run in set(runs)]
-    hours = sum(line.wall_s for line in done) / 3600
-    return [f"{len(done)} of {len(set(runs))} runs are finished. They took {hours:.1f} hours, each on one core."]
+    every = set(runs)
+    done = {line.run: line for line in lines if line.run in every}
+    hours = sum(line.wall_s for line in done.values()) / 3600
+    texts = [f"{len(done)} of {len(every)} runs are finished. They took {hours:.1f} hours, each on one core."]
+    failed = [f"- `{line.command}`" for line in done.values() if line.failed]
+    return (
+        [*texts, "", "These ended without a result, because their loss was not finite:", "", *failed]
+        if failed
+        else texts
+    )
 
 
 def filled(page: str, tables: Tables) -> str:

@@ -58,10 +58,17 @@ def test_estimates_are_timed_and_told_of() -> None:
 
 def test_a_run_ends_when_it_has_what_was_asked_for(tmp_path: Path) -> None:
     done = small_run(tmp_path / "accuracy", "training.evaluate_every=2", until_accuracy=0.0)
-    assert len(done.records) == 2  # the first evaluation
+    assert len(done.records) == 1  # the first evaluation
     assert (tmp_path / "accuracy" / "checkpoint" / "state.json").exists()
     done = small_run(None, until_clock=0.5)
     assert done.records[-2].clock_s < 0.5 <= done.records[-1].clock_s
+    assert all(record.accuracy is not None for record in done.records), "each might have been the last"
+
+
+def test_a_run_goes_on_under_another_name_of_its_scenario(tmp_path: Path) -> None:
+    small_run(tmp_path / "old", "name=before", rounds=2)
+    resumed = small_run(tmp_path / "old", "name=after", rounds=3, resume=True)
+    assert resumed.records == small_run(None, rounds=3).records
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])

@@ -98,6 +98,22 @@ def test_power_of_choice_takes_the_highest_losses_and_new_floors_first() -> None
     assert floors_of(PowerOfChoice(d=4).schedule(state)) == [1, 3]
 
 
+@pytest.mark.parametrize(("floors", "channels"), [(6, 3), (20, 6), (4, 1)])
+def test_power_of_choice_leaves_some_floors_out_of_its_candidates_and_has_more_than_it_serves(
+    floors: int, channels: int
+) -> None:
+    history = past(floors, {m: {} for m in range(floors)}).history
+    loss = np.arange(floors, dtype=float)  # the last floors lose most
+
+    def served(index: int) -> list[int]:
+        state = made_round([1.0] * floors, channels, index=index, last_loss=loss, history=history)
+        return floors_of(PowerOfChoice().schedule(state))
+
+    rounds = [served(index) for index in range(1, 60)]
+    assert any(floors - 1 not in chosen for chosen in rounds), "a floor is not always a candidate"
+    assert all(0 not in chosen for chosen in rounds), "of more candidates than channels, the lowest loss is left out"
+
+
 def test_power_of_choice_draws_candidates_by_their_data() -> None:
     state = made_round([1.0] * 4, 1, data=[70, 10, 10, 10], last_loss=np.array([1.0, 2.0, 3.0, 4.0]))
     history = past(4, {m: {} for m in range(4)}).history
@@ -402,8 +418,9 @@ def test_logged_names_that_say_nothing_to_us_stay_as_they_are(logged: str) -> No
     [
         ("random:allocation=best", "allocation must be fixed, exact, one_cut or dtfl, got 'best'"),
         ("fedcs:deadline_s=-1", "deadline_s must be a number from 0 to 1e+09, got -1"),
-        ("power_of_choice:d=0", "d must be a whole number from 1 to 1e+06, got 0"),
-        ("power_of_choice:d=1.5", "d must be a whole number from 1 to 1e+06, got 1.5"),
+        ("power_of_choice:d=-1", "d must be a whole number from 0 to 1e+06, got -1"),
+        ("power_of_choice:d=1.5", "d must be a whole number from 0 to 1e+06, got 1.5"),
+        ("oort:pacer_step=201", "pacer_step must be a whole number from 1 to 200, got 201"),
         ("cs_ucb_q:beta=2", "beta must be a number from 0 to 1, got 2"),
         ("tifl:interval=0", "interval must be a whole number from 1 to 1e+06, got 0"),
         ("lyapunov:v=true", "v must be a number from 1e-09 to 1e+30, got True"),

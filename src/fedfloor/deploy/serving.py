@@ -105,7 +105,7 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
             station.announce(Inputs(samples.mean, samples.deviation))
             tell(Event())
             with engine_for(job_of(scenario, "cpu"), samples, options.workers or cores()) as engine:
-                plant = DeployedPlant(scenario, engine, station, tell)
+                plant = DeployedPlant(scenario, engine, station, tell, tests_all=options.until.is_set)
                 if earlier is not None:
                     earlier.checkpoint.restore(plant)
                 if options.resume:

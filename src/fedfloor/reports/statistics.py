@@ -134,22 +134,29 @@ def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:
     return np.asarray((total[end] - total[begin]) / (end - begin), dtype=float)
 
 
-def final_tests(run: Judged) -> Floats:
-    """Tests that the final accuracy is the mean of: those of the last rounds up to the last test; empty without any."""
-    rounds, values = run.accuracy
-    return np.array([value for at, value in zip(rounds, values, strict=True) if at > rounds[-1] - window_of(run)])
+def final_tests(run: Judged) -> tuple[Ints, Floats]:
+    """Rounds and values (k,) of the tests whose mean is the final accuracy: those of the last rounds with a test."""
+    rounds, values = np.array(run.accuracy[0], dtype=int), np.array(run.accuracy[1], dtype=float)
+    last = rounds > (rounds[-1] if rounds.size else 0) - window_of(run)
+    return rounds[last], values[last]
 
 
 def final_accuracy(run: Judged) -> float | None:
     """Mean of the final tests; None without training."""
-    values = final_tests(run)
+    _, values = final_tests(run)
     return float(values.mean()) if values.size else None
 
 
 def steadiness(run: Judged) -> float | None:
-    """Standard deviation of the final tests: how far a single one is from their mean; None for fewer than two."""
-    values = final_tests(run)
-    return float(values.std(ddof=1)) if values.size > 1 else None
+    """Standard deviation of the final tests from the straight line through them; None for fewer than three.
+
+    A model that still learns is not unsteady: only what is beside its course counts.
+    """
+    rounds, values = final_tests(run)
+    if values.size < 3:
+        return None
+    apart = values - np.polynomial.Polynomial.fit(rounds, values, 1)(rounds)
+    return math.sqrt(float(apart @ apart) / (values.size - 2))
 
 
 def last_accuracy(run: Judged) -> float | None:

@@ -57,7 +57,8 @@ def headline(collection: Collection) -> Table:
     several = any(len(series.runs) > 1 for series in collection.series)
     notes = [
         f"Final accuracy is the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
-        f"fewer than {5 * FINAL_ROUNDS} rounds; steadiness is their standard deviation, so the lower, the steadier."
+        f"fewer than {5 * FINAL_ROUNDS} rounds; steadiness is their standard deviation from the straight line through "
+        "them, so the lower, the steadier."
     ]
     notes += _few_tests(collection.runs)
     if several:
@@ -76,7 +77,7 @@ def headline(collection: Collection) -> Table:
 
 def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
     """A sentence if some final accuracy rests on fewer tests than rounds, as in logs of earlier versions."""
-    counts = [(final_tests(run).size, window_of(run)) for run in runs if run.ended]
+    counts = [(final_tests(run)[1].size, window_of(run)) for run in runs if run.ended]
     few = [size for size, window in counts if 0 < size < window]
     if not few:
         return []

@@ -233,7 +233,10 @@ def refuse_collection(run: Path) -> None:
 
 
 def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> None:
-    """Refuse to resume a run with another scenario; only `rounds` may change, and without `held` what devices hold."""
+    """Refuse to resume a run with another scenario.
+
+    Only `rounds` and the scenario's name, which decides nothing, may change, and without `held` what devices hold.
+    """
     path = folder / SCENARIO
     try:
         before = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -243,7 +246,7 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
     changed = [
         key
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and key != "rounds" and (held or not key.endswith(".held"))
+        if old.get(key) != new.get(key) and key not in ("rounds", "name") and (held or not key.endswith(".held"))
     ]
     if changed:
         changes = ", ".join(f"{key} ({_quoted(old, key)} -> {_quoted(new, key)})" for key in changed[:5])

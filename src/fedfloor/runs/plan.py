@@ -75,6 +75,7 @@ class GatewayPlan(TypedDict):
     failure: str | None
     reason: str | None
     devices: list[DevicePlan]
+    weight: NotRequired[float]  #: factor of its model in the average; absent if the policy gives none
 
 
 class PlanAnswer(TypedDict):
@@ -181,13 +182,15 @@ def answer(planned: PlannedRound) -> PlanAnswer:
 
 
 def _is_logged(record: "RoundRecord", state: RoundState, decision: Decision, outcome: Outcome) -> bool:
-    """Whether a decision gives the floors the channels, cuts, frequencies and powers that a record has."""
+    """Whether a decision gives the floors the channels, weights, cuts, frequencies and powers that a record has."""
     floor, allocation = state.plant.devices.floor, outcome.allocation
     for m, gateway in enumerate(record.gateways):
         if decision.channel[m] != (IDLE if gateway.channel is None else gateway.channel):
             return False
         if not gateway.selected:
             continue
+        if decision.weight is not None and gateway.weight != float(decision.weight[m]):
+            return False
         decided = zip(allocation.cut[floor == m].tolist(), allocation.frequency[floor == m].tolist(), strict=True)
         if list(decided) != [(device.cut, device.gateway_frequency_hz) for device in gateway.devices]:
             return False
@@ -200,7 +203,7 @@ def _gateway_plan(
     m: int, state: RoundState, decision: Decision, outcome: Outcome, usage: FloorUsage, reason: str | None
 ) -> GatewayPlan:
     allocation, selected, devices = outcome.allocation, bool(decision.selected[m]), state.plant.devices
-    return {
+    plan: GatewayPlan = {
         "name": state.plant.gateways.names[m],
         "channel": int(decision.channel[m]) if selected else None,
         "delay_s": float(usage.delay[m]),
@@ -218,6 +221,9 @@ def _gateway_plan(
             for n in (np.flatnonzero(devices.floor == m) if selected else ())
         ],
     }
+    if decision.weight is not None and selected:
+        plan["weight"] = float(decision.weight[m])
+    return plan
 
 
 def _device_plan(n: int, state: RoundState, outcome: Outcome, usage: FloorUsage) -> DevicePlan:

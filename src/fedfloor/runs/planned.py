@@ -113,6 +113,7 @@ def planned_run(
         refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
     if training:
         refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
+    if training or ":" not in resolved.aggregation.rule:
         make_rule(resolved.aggregation, scenario)  # a wrong one is refused before anything is read or written
     scenarios = PolicySpec.of(resolved.policy)
     named = scenarios if policy is None else parse_policy(policy)

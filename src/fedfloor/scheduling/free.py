@@ -17,11 +17,11 @@ def free_iterations(
     Cuts, frequencies, power and channels stay as they were decided, and memory does not depend on it. A floor that does
     not complete the round (M,) gets none.
     """
-    extra = np.zeros(completes.size, np.int64)
-    for count in range(1, state.plant.workload.extra_iterations + 1):
-        usage = usage_of(state, channel, allocation, np.full(extra.size, count))
-        fits = completes & (usage.delay <= within) & ~usage.short_of_energy
-        if not fits.any():
-            break
-        extra[fits] = count  # needs grow with the number, so that all smaller ones fit too
-    return extra
+    fits = np.zeros(completes.size, np.int64)  # the most that is known to fit
+    above = np.where(completes, state.plant.workload.extra_iterations + 1, 1)  # the least that is known not to
+    while np.any(above - fits > 1):  # needs grow with the number, so each step halves what is left
+        middle = (fits + above) // 2
+        usage = usage_of(state, channel, allocation, middle)
+        is_enough = (usage.delay <= within) & ~usage.short_of_energy
+        fits, above = np.where(is_enough, middle, fits), np.where(is_enough, above, middle)
+    return fits

@@ -14,6 +14,11 @@ class Until:
     accuracy: float | None = None  #: an evaluation reaches it
     clock: float | None = None  #: [s] simulated time has passed
 
+    @property
+    def is_set(self) -> bool:
+        """Whether a run may end before its last round."""
+        return self.accuracy is not None or self.clock is not None
+
     def reached(self, record: RoundRecord) -> bool:
         """Whether the run ends with this round."""
         accurate = self.accuracy is not None and record.accuracy is not None and record.accuracy >= self.accuracy

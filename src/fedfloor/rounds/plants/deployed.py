@@ -152,6 +152,7 @@ class DeployedPlant:
     engine: Engine  #: evaluates; its samples are the test set, and the mean and deviation that the machines agreed on
     backhaul: Backhaul
     tell: Tell = silent  #: told which floors got orders, and why floors were lost
+    tests_all: bool = False  #: test the model in every round, as any may be the last of a run that ends early
     redraws_weather: bool = field(init=False, default=False)
     _simulated: SimulatedPlant = field(init=False)
     _model: GlobalModel = field(init=False)
@@ -165,7 +166,7 @@ class DeployedPlant:
         floors = len(self.scenario.floors)
         self._simulated = SimulatedPlant(self.scenario, starting_rates(self.scenario))
         rule = make_rule(self.scenario.aggregation)
-        self._model = GlobalModel(self.scenario, self.engine, rule, feedback=False)
+        self._model = GlobalModel(self.scenario, self.engine, rule, feedback=False, tests_all=self.tests_all)
         self._completed = np.zeros(floors, bool)
         if self.scenario.deploy.gains == "measured":
             self._gains = MeasuredGains(self.scenario.radio, floors)

@@ -64,6 +64,7 @@ class GlobalModel:
     engine: Engine  #: evaluates; its samples say how inputs are scaled
     rule: Rule  #: of the aggregation
     feedback: bool = True  #: keep the floors' rounding errors; False if gateways keep their own
+    tests_all: bool = False  #: test the model in every round, as any may be the last of a run that ends early
     weights: Vector = field(init=False)  #: (P,) W^t
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan before
     divergence: Floats | None = field(
@@ -174,7 +175,7 @@ class GlobalModel:
 
     def tested(self, index: int) -> Tested:
         """Evaluate the model in rounds that are due for it and in each of the last ones, if there is a test set."""
-        is_final = index >= self.scenario.rounds - final_rounds(self.scenario.rounds)
+        is_final = self.tests_all or index >= self.scenario.rounds - final_rounds(self.scenario.rounds)
         is_due = (index + 1) % self.scenario.training.evaluate_every == 0
         if not (is_due or is_final) or not self.has_test_set:
             return Tested()

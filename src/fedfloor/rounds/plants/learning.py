@@ -40,6 +40,7 @@ class LearningPlant:
     scenario: Scenario
     engine: Engine
     tell: Tell = silent  #: told which floors train and when an estimate begins
+    tests_all: bool = False  #: test the model in every round, as any may be the last of a run that ends early
     redraws_weather: bool = field(init=False, default=True)
     _simulated: SimulatedPlant = field(init=False)
     _model: GlobalModel = field(init=False)
@@ -51,7 +52,7 @@ class LearningPlant:
     def __post_init__(self) -> None:
         scenario = self.scenario
         self._simulated = SimulatedPlant(scenario, starting_rates(scenario))
-        self._model = GlobalModel(scenario, self.engine, make_rule(scenario.aggregation))
+        self._model = GlobalModel(scenario, self.engine, make_rule(scenario.aggregation), tests_all=self.tests_all)
         self._batch = self.engine.work.job.batch
         self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
         self._estimates = Estimates(scenario, self._batch, self._floor)

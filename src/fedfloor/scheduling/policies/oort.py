@@ -12,7 +12,7 @@ from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.compute import floor_sum
 from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
-from fedfloor.scheduling.history import History, untried
+from fedfloor.scheduling.history import RECENT, History, untried
 from fedfloor.scheduling.state import Decision, RoundState
 
 
@@ -40,7 +40,7 @@ class Oort(Selecting):
             check_setting(name, getattr(self, name), 0.0, most)
         for name in ("epsilon", "decay", "epsilon_min", "cutoff"):
             check_setting(name, getattr(self, name), 0.0, 1.0)
-        check_setting("pacer_step", self.pacer_step, 1, 1_000_000, whole=True)
+        check_setting("pacer_step", self.pacer_step, 1, RECENT // 2, whole=True)  # two steps must be remembered
 
     def schedule(self, state: RoundState) -> Decision:
         """Exploit floors by their scores, and explore others."""

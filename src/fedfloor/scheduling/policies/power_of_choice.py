@@ -21,17 +21,18 @@ class PowerOfChoice(Selecting):
     needs_training: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True
 
-    d: int = 6  #: candidates: twice the channels of the presets of the paper
+    d: int = 0  #: candidates; 0: twice the channels, but not all floors
 
     def __post_init__(self) -> None:
         Selecting.__post_init__(self)
-        check_setting("d", self.d, 1, 1_000_000, whole=True)
+        check_setting("d", self.d, 0, 1_000_000, whole=True)
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw candidates without replacement, then take those with the highest loss, new ones first."""
         floors, channels = state.gain_up.shape
         data = floor_sum(state.plant.devices.batch, state.plant.devices.floor, floors)
         rng = np.random.default_rng([state.seed, state.index, 4])
-        drawn = rng.choice(floors, size=min(max(self.d, channels), floors), replace=False, p=data / data.sum())
+        candidates = self.d or min(2 * channels, floors - 1)
+        drawn = rng.choice(floors, size=min(max(candidates, channels), floors), replace=False, p=data / data.sum())
         order = by_loss(state, lowest_first=False)
         return self.served(state, np.sort(order[np.isin(order, drawn)][:channels]))
