@@ -59,6 +59,7 @@ def test_a_snapshot_gives_no_orders(form: str, fedfloor_command: Command, tmp_pa
     assert not OBEYED & set(done.stdout + done.stderr)
 
 
+@pytest.mark.slow
 def test_an_error_gives_no_orders(fedfloor_command: Command, tmp_path: Path) -> None:
     changes: tuple[Table, ...] = ({"name": ORDERS}, {ORDERS: 1}, {"policy": {"name": ORDERS}})
     for number, change in enumerate(changes):

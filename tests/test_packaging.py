@@ -32,13 +32,18 @@ def without_extras(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["list"],
-        ["init", "new.toml"],
-        ["schema"],
-        ["check", "paper-cifar10"],
         ["check", "quick"],
-        ["data", "show", "quick"],
         ["simulate", "quick", "--rounds", "3"],
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)
+            for arguments in (
+                ["list"],
+                ["init", "new.toml"],
+                ["schema"],
+                ["check", "paper-cifar10"],
+                ["data", "show", "quick"],
+            )
+        ),
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -115,13 +115,13 @@ def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
             ("ddsra:v=0.01", 42.0, 0.40), ("round_robin", 46.0, 0.36), ("delay_driven", 40.0, 0.38),
             ("ddsra:v=10000", 33.0, 0.39), ("loss_driven", 45.0, 0.20),
         )
-        for seed in SEEDS
+        for seed in range(1, 5)
     ]  # fmt: skip
     text = tables.claims_tables(by_run(lines))["claims paper-cifar10"]
     (accurate,) = [row for row in text if "more accurate than round robin" in row]
-    assert "+4.0 points [+4.0, +4.0]; +11.1 % [+11.1, +11.1] | 10 | yes" in accurate
+    assert "+4.0 points [+4.0, +4.0]; +11.1 % [+11.1, +11.1] | 4 | yes" in accurate
     (longer,) = [row for row in text if "less time than loss driven" in row]
-    assert "-6.7 % [-6.7, -6.7] | 10 | yes" in longer
+    assert "-6.7 % [-6.7, -6.7] | 4 | yes" in longer
     assert not any("more time than delay driven" in row for row in text), "simulations decide it"
     assert any("completes more floor-rounds" in row for row in text)  # random is simulated
     assert judged(lines[0]).summary.floors[3].name == "floor-4"
@@ -196,8 +196,10 @@ def test_only_named_tables_of_a_page_are_renewed() -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_every_run_of_the_study_can_be_planned(part: str) -> None:
     assert part in TABLES
-    for scenario, policy, settings in {(run.scenario, run.policy, run.settings) for run in PARTS[part]()}:
+    runs = PARTS[part]()
+    for scenario, settings in {(run.scenario, run.settings) for run in runs}:
         fedfloor.load(scenario, settings.split())
+    for policy in {run.policy for run in runs}:
         make_policy(parse_policy(policy))
 
 

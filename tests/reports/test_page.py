@@ -279,7 +279,9 @@ def test_figures_follow_the_colour_scheme_while_one_looks(browser: Any, full_pag
     until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor === '{light[1]}'")
 
 
-@pytest.mark.parametrize("width", [360, 375, 768])
+@pytest.mark.parametrize(
+    "width", [pytest.param(360, marks=pytest.mark.slow), 375, pytest.param(768, marks=pytest.mark.slow)]
+)
 def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_page: Path) -> None:
     visit(browser, full_page, width=width)
     sizes = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
@@ -296,6 +298,7 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
     assert max(browser.execute_script(held)) <= width
 
 
+@pytest.mark.slow
 def test_print_is_light_and_without_controls(browser: Any, full_page: Path) -> None:
     visit(browser, full_page, scheme="dark")
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")

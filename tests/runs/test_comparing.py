@@ -256,7 +256,10 @@ def test_a_policy_given_twice_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("what", "policies", "more"),
-    [("policy", ["random", "__main__:Mine"], ()), ("model", ["random"], ("model.name=__main__:network",))],
+    [
+        ("policy", ["random", "__main__:Mine"], ()),
+        pytest.param("model", ["random"], ("model.name=__main__:network",), marks=pytest.mark.slow),
+    ],
 )
 def test_what_the_started_program_defines_is_refused_without_a_traceback(
     what: str, policies: list[str], more: tuple[str, ...], tmp_path: Path

@@ -32,6 +32,15 @@ ROOT = Path(__file__).parents[2]
 LONG = 1000  #: rounds of a run that is killed long before
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
+#: the first cases have every policy and rule once; the others differ in the allocation
+first_cases = pytest.mark.parametrize(
+    "case",
+    [
+        case if index < len(policy_summaries()) else pytest.param(case, marks=pytest.mark.slow)
+        for index, case in enumerate(CASES)
+    ],
+    ids=str,
+)
 compiled = pytest.mark.usefixtures("compiled_solver")
 
 
@@ -63,7 +72,7 @@ def wait_for_rounds(folder: Path, is_running: Callable[[], bool]) -> None:
 
 
 @compiled
-@every_case
+@first_cases
 def test_every_lever_and_policy_goes_on_after_a_kill_and_replans_to_the_last_bit(
     case: Case, plant: Path, prepared: ForkServerContext, tmp_path: Path
 ) -> None:
@@ -87,6 +96,7 @@ def test_every_lever_and_policy_goes_on_after_a_kill_and_replans_to_the_last_bit
         assert [gateway["channel"] for gateway in answer["gateways"]] == logged[5 * index : 5 * index + 5]
 
 
+@pytest.mark.slow
 def test_a_command_with_three_workers_that_is_killed_and_resumed_with_two_gives_the_bits_of_one(
     plant: Path, tmp_path: Path
 ) -> None:

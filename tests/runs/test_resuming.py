@@ -30,6 +30,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     small_run(tmp_path / "whole")
     small_run(tmp_path / "parts", rounds=3)

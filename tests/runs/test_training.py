@@ -118,6 +118,7 @@ def test_a_folder_of_runs_is_not_taken_for_a_run(tmp_path: Path, fedfloor_comman
     assert "runs: is not empty: it holds the runs one, two" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_a_run_with_the_file_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedfloor", "run", "quick", "--policy", "random", "--workers", "1", "--quiet"]
     command += [part for entry in SMALL for part in ("--set", entry)]
@@ -251,6 +252,7 @@ def test_own_data_may_have_fewer_classes_than_devices_ask_for() -> None:
     assert (done.holding.histogram > 0).any(axis=0).all()
 
 
+@pytest.mark.slow
 def test_check_says_that_devices_hold_all_classes_if_there_are_few(fedfloor_command: Callable[..., Any]) -> None:
     settings = [part for setting in THREE_CLASSES for part in ("--set", setting)]
     done = fedfloor_command("check", "quick", *settings)

@@ -178,7 +178,12 @@ def test_a_report_imports_nothing_that_a_log_names(ran: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "command",
-    [("check",), ("simulate", "--rounds", "1"), ("run", "--rounds", "1"), ("compare", "--rounds", "1")],
+    [
+        ("check",),
+        ("simulate", "--rounds", "1"),
+        ("run", "--rounds", "1"),
+        pytest.param(("compare", "--rounds", "1"), marks=pytest.mark.slow),
+    ],
     ids=lambda command: command[0],
 )
 def test_a_command_names_the_file_the_key_the_code_and_the_way_out(

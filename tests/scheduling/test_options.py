@@ -19,7 +19,7 @@ from fedfloor.scheduling.solver.uplink import Link
 from tests.scheduling.oracle import _upload
 
 CAPACITANCE = 1e-27
-SCARCE = ["nothing", "memory", "frequency", "energy", "least frequency", "all"]
+SCARCE = ["nothing", "memory", "frequency", "energy", pytest.param("least frequency", marks=pytest.mark.slow), "all"]
 
 
 def random_options(rng: np.random.Generator, devices: int, cuts: int) -> Options:

@@ -61,12 +61,12 @@ def assert_equal_optima(state: RoundState, tradeoff: float) -> None:
 
 
 @pytest.mark.parametrize("tradeoff", [0.01, 1.0, 1000.0])
-@pytest.mark.parametrize("seed", range(11, 19))
+@pytest.mark.parametrize("seed", [11, 12, 13, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(14, 19))])
 def test_exact_equals_scip_in_the_papers_setting(seed: int, tradeoff: float) -> None:
     assert_equal_optima(paper_round(seed), tradeoff)
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scarce", ["energy", "memory", "frequency", "least frequency", "all"])
 def test_exact_equals_scip_where_a_gateway_is_short(scarce: str, seed: int) -> None:
     assert_equal_optima(tight_round(seed, scarce), 1.0)

@@ -53,7 +53,7 @@ def test_a_model_without_single_gradients_trains_where_rates_are_given() -> None
 
 
 @pytest.mark.parametrize("halves", ["joined", "apart"])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_model_that_fails_in_the_middle_of_a_run_is_named(workers: int, halves: str) -> None:
     few = (
         'model.name="tests.training.networks:raises_late"',
@@ -70,8 +70,10 @@ def test_a_failing_model_is_one_line_and_exit_code_2(fedfloor_command: Callable[
     (tmp_path / "plant.py").write_text(Path(__file__).with_name("networks.py").read_text())
     model = ("--set", "model.name=plant:changes_in_place", "--workers", "2")
     done = fedfloor_command("run", "quick", "--policy", "random", "--rounds", "1", "--out", "run", *model)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert done.stderr.startswith("error: model 'plant:changes_in_place': a training step failed: RuntimeError")
+    *before, error = done.stderr.splitlines()
+    assert done.returncode == 2, done.stderr
+    assert set(before) <= {"reading fashion-mnist ..."}  # on a busy machine
+    assert error.startswith("error: model 'plant:changes_in_place': a training step failed: RuntimeError")
     assert not (tmp_path / "run").exists()
 
 

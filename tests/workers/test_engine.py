@@ -78,7 +78,7 @@ def everything(engine: Engine) -> list[np.ndarray]:
         (CNN, 32),
         pytest.param(DENSE, 32, marks=pytest.mark.slow),
         pytest.param(NORMED, 32, marks=pytest.mark.slow),
-        (DENSE, 8),
+        pytest.param(DENSE, 8, marks=pytest.mark.slow),
     ],
     ids=["cnn", "mlp", "batch norm", "few bits across the cut"],
 )
