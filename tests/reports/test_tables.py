@@ -167,6 +167,16 @@ def test_one_seed_gives_the_difference_and_says_so() -> None:
     assert against(gathered(made_up("random"))) is None
 
 
+def test_runs_that_were_tested_more_often_at_the_end_are_told_of() -> None:
+    every, seldom = [0.3] * 100, [None, None, None, None, 0.3] * 20
+    uneven = against(gathered(made_up("random", accuracies=every), made_up("round_robin", accuracies=seldom)))
+    even = against(gathered(made_up("random", accuracies=every), made_up("round_robin", accuracies=every)))
+    assert uneven is not None
+    assert even is not None
+    assert "means of different numbers of tests" in uneven.note
+    assert "means of different numbers of tests" not in even.note
+
+
 def test_series_without_a_shared_seed_say_so() -> None:
     table = against(gathered(made_up("random", 1), made_up("round_robin", 2)))
     assert table is not None

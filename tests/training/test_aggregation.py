@@ -193,6 +193,26 @@ def test_a_rule_sees_what_it_keeps_in_the_same_order_after_a_resume() -> None:
     assert listing.seen == [[], *[["a", "b", "c", "floor-10", "floor-9"]] * 2]
 
 
+class Counting:
+    """A rule that counts its steps on itself."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, gathered: Gathered, memory: Memory) -> Step:
+        self.steps += 1
+        return Step((gathered.weights + gathered.change / np.float32(self.steps)).astype(np.float32), memory)
+
+
+def test_a_rule_that_keeps_state_on_itself_is_refused_in_its_second_step() -> None:
+    station, layout = aggregator("mean")
+    station = Aggregator(Counting(), station.exchange, station.points)
+    sent = [Sent(0, 1.0, np.ones(layout.size, np.float32))]
+    station.combined(np.zeros(layout.size, np.float32), sent)
+    with pytest.raises(AggregationError, match=r"rule Counting: its second step is not that of a new object: it keeps"):
+        station.combined(np.zeros(layout.size, np.float32), sent)
+
+
 def test_weights_by_gaps_count_the_points_of_all_floors() -> None:
     gaps = Gaps(np.array([4.0, 1.0, 2.0]), np.ones(M), np.zeros(M))
     station, layout = aggregator("mean", gaps)

@@ -172,12 +172,13 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
         raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
     base = reference_of(collection.series) if reference is None else collection.series[labels.index(reference)]
     differences = _differences(collection.clock_name)
-    rows, single = [], False
+    rows, single, uneven = [], False, False
     for series in collection.series:
         if series is base:
             continue
         pairs, uncut = matched(series, base), matched(series, base, whole=True)
         single = single or len(pairs) == 1
+        uneven = uneven or any(final_tests(ours)[1].size != final_tests(other)[1].size for ours, other in pairs)
         rounds = spread(len(ours.records) for ours, _ in pairs) if pairs else ""
         seeds = ", ".join(str(ours.scenario.seed) for ours, _ in pairs) or "none shared"
         rows.append(
@@ -196,6 +197,11 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     ]
     if single:
         notes.append("With one seed there is only the difference: run more seeds to know how much of it is chance.")
+    if uneven:
+        notes.append(
+            "Some runs were tested more often than others at the end of these rounds, as a run is in its own last "
+            "rounds: their final accuracies are means of different numbers of tests."
+        )
     columns = ("policy", "seeds", "rounds", *(entry.name for entry in differences))
     return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
 

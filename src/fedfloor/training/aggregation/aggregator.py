@@ -2,6 +2,7 @@
 
 __all__ = ["Aggregator", "Arrived"]
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -42,6 +43,12 @@ class Aggregator:
     points: Floats  #: (M,) [1] D_m of every floor with all its devices
     gaps: Gaps | None = None  #: of weights by FedAU; None: by points alone
     memory: Memory = field(init=False, default_factory=dict)
+    _untouched: Rule | None = field(init=False, default=None)  #: a user's rule as it was before its first step
+    _steps: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if not type(self.rule).__module__.startswith("fedfloor."):
+            self._untouched = copy.deepcopy(self.rule)
 
     def combined(self, weights: Vector, arrived: Sequence[Arrived]) -> Vector:
         """The next weights (P,) from what arrived, in the order of the floors.
@@ -106,7 +113,9 @@ class Aggregator:
     def _step(self, gathered: Gathered) -> Step:
         """What the rule makes of the round; an error in a user's rule names the line that raised it."""
         name = type(self.rule).__name__
+        self._steps += 1
         try:
+            again = self._untouched.step(gathered, self.memory) if self._untouched and self._steps == 2 else None
             step = self.rule.step(gathered, self.memory)
         except (FedfloorError, KeyboardInterrupt, MemoryError):
             raise
@@ -115,12 +124,23 @@ class Aggregator:
         problem = _problem(step, gathered.weights.size)
         if problem:
             raise AggregationError(f"aggregation rule {name}: {problem}. See docs/faster.md")
+        if again is not None and not _same(step, again):
+            problem = "its second step is not that of a new object: it keeps state on itself, or draws at random"
+            advice = "A run could not be resumed. Keep everything in the memory of the step: docs/faster.md"
+            raise AggregationError(f"aggregation rule {name}: {problem}. {advice}")
         return step
 
 
 def _sorted(memory: Memory) -> Memory:
     """What a rule keeps, by name: files of weights are read in any order, and a rule may sum in the order it sees."""
     return dict(sorted(memory.items()))
+
+
+def _same(one: Step, other: Step) -> bool:
+    """Whether two steps are the same to the last bit."""
+    if one.memory.keys() != other.memory.keys() or not np.array_equal(one.weights, other.weights, equal_nan=True):
+        return False
+    return all(np.array_equal(values, other.memory[name]) for name, values in one.memory.items())
 
 
 def _problem(step: object, size: int) -> str:
