@@ -21,7 +21,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
     "workers rounds runs deploy reports api cli",
-    "scenario": "catalogue section findings layers numbers model file profiles schema resolved members expand reading",
+    "scenario": "catalogue section findings layers numbers model file profiles schema commenting resolved members "
+    "expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",

@@ -37,6 +37,7 @@ def test_bash_completes_commands_presets_policies_and_keys() -> None:
         (("si",), ["simulate"]),
         (("data", "f"), ["fetch"]),
         (("simulate", "qui"), ["quick"]),
+        (("init", "--preset", "fac"), ["factory"]),
         (("compare", "quick", "--policy", "ro"), ["round_robin"]),
         (("run", "quick", "--set", "radio.ch"), ["radio.channels="]),
         (("run", "quick", "--until-a"), ["--until-accuracy"]),

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from pydantic import ValidationError
 
-from fedfloor.errors import ScenarioError, advice_for, named
+from fedfloor.errors import ScenarioError, advice_for, named, shown
+from fedfloor.scenario.commenting import commented
 from fedfloor.scenario.file import ScenarioFile
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec
@@ -80,9 +81,13 @@ def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
         raise ScenarioError(one_line(error, f"{label}: model {model.name}")) from None
 
 
-def starter() -> str:
-    """Text of the commented scenario that `fedfloor init` writes."""
-    return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
+def starter(preset: str | None = None) -> str:
+    """Text of the commented scenario that `fedfloor init` writes: our own, or that of a preset."""
+    if preset is None:
+        return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
+    if not is_preset(preset):
+        raise ScenarioError(f"preset {shown(preset)}: unknown. {advice_for(preset, preset_names())}")
+    return commented(preset, _presets()[preset].read_text(encoding="utf-8"))
 
 
 def _table(label: str) -> TomlTable:
