@@ -1,6 +1,16 @@
 """TOML file or preset name -> validated `ScenarioFile`; every error names file, field, value and remedy."""
 
-__all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary", "read", "starter", "with_layers"]
+__all__ = [
+    "is_preset",
+    "parse",
+    "parse_model",
+    "preset_names",
+    "preset_summary",
+    "read",
+    "starter",
+    "value_of",
+    "with_layers",
+]
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -130,13 +140,7 @@ def _apply(override: str, table: TomlTable) -> None:
     keys = path.strip().split(".")
     if not equals or not all(keys):
         raise ScenarioError(f"{label}: must be section.key=value, as in --set training.local_iterations=3")
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        parsed = {"value": text.strip()}  # a bare word is a string: --set costs.model=paper
-    if len(parsed) > 1:
-        raise ScenarioError(f"{label}: sets more than one value. Repeat --set for each of them")
-    value = parsed["value"]
+    value = value_of(text, label)
     place: object = table
     for depth, key in enumerate(keys):
         at = named(".".join(keys[: depth + 1]))
@@ -156,6 +160,17 @@ def _apply(override: str, table: TomlTable) -> None:
         else:
             raise ScenarioError(f"{label}: {at}: the value above it is not a table. Leave out '.{named(key)}'")
     _forget_layers(path.strip(), table)
+
+
+def value_of(text: str, label: str) -> object:
+    """The value that a text such as `3`, `paper` or `[1, 2]` stands for; `label` names it in messages."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text.strip()  # a bare word is a string: --set costs.model=paper
+    if len(parsed) > 1:
+        raise ScenarioError(f"{label}: sets more than one value. Repeat --set for each of them")
+    return parsed["value"]
 
 
 def _forget_layers(path: str, table: TomlTable) -> None:
