@@ -5,10 +5,12 @@ Navigation follows docs/index.md. Nothing on the site is fetched from the networ
 
 import re
 from pathlib import Path
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING
 
 import fedfloor
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +50,7 @@ def sections() -> dict[str, list[tuple[str, str]]]:
     return chapters
 
 
-def _add_navigation(_: Sphinx, name: str, source: list[str]) -> None:
+def _add_navigation(_: "Sphinx", name: str, source: list[str]) -> None:
     """Put the navigation behind the front page, which is the README."""
     if name != root_doc:
         return
@@ -60,6 +62,6 @@ def _add_navigation(_: Sphinx, name: str, source: list[str]) -> None:
         source[0] += "\n".join(["\n```{toctree}", ":hidden:", f":caption: {caption}", "", *lines, "```\n"])
 
 
-def setup(app: Sphinx) -> None:
+def setup(app: "Sphinx") -> None:
     """Called by Sphinx."""
     app.connect("source-read", _add_navigation)

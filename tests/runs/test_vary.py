@@ -82,7 +82,7 @@ def test_the_folder_has_a_table_a_figure_and_runs_for_a_report(plant: Path, tmp_
     grid = fedfloor.vary(plant, {"radio.channels": [1, 2]}, ["random"], rounds=2, out=tmp_path / "g")
     assert grid.table is not None
     assert grid.figure is not None
-    rows = list(csv.DictReader(grid.table.open(encoding="utf-8")))
+    rows = list(csv.DictReader(grid.table.read_text(encoding="utf-8").splitlines()))
     assert [row["radio.channels"] for row in rows] == ["1", "2"]
     assert float(rows[1]["mean_delay_s"]) == grid.cells[1].summary.mean_delay
     assert grid.figure.read_bytes().startswith(b"\x89PNG")
@@ -165,7 +165,7 @@ def test_the_command_prints_a_table_json_and_csv(fedfloor_command: Command, plan
     arguments = ["simulate", str(plant), "--vary", "radio.channels=1,2", "--rounds", "3", "--policy", "random"]
     shown = fedfloor_command(*arguments)
     assert shown.returncode == 0, shown.stderr
-    assert "small, 3 rounds each, random" in shown.stdout
+    assert "small, random, 3 rounds each" in shown.stdout
     assert "table: runs/vary-small/grid.csv" in shown.stdout
     entries = json.loads(fedfloor_command(*arguments, "--format", "json").stdout)
     assert [entry["settings"] for entry in entries] == [{"radio.channels": 1}, {"radio.channels": 2}]

@@ -15,10 +15,10 @@ from fedfloor.runs.vary import FIGURE, Grid, PlannedGrid, value_text
 _MEASURES: tuple[tuple[str, Callable[[RunSummary], str]], ...] = (
     ("mean delay [s]", lambda summary: f"{summary.mean_delay:#.4g}"),
     ("95th percentile [s]", lambda summary: f"{summary.p95_delay:#.4g}"),
-    ("floors per round", lambda summary: f"{summary.completed / summary.rounds:.2f}"),
-    ("failed per round", lambda summary: f"{sum(summary.failures.values()) / summary.rounds:.2f}"),
-    ("energy a round [J]", lambda summary: f"{summary.mean_energy:#.4g}"),
-    ("worst shortfall", lambda summary: f"{summary.shortfall:.3f}"),
+    ("floors", lambda summary: f"{summary.completed / summary.rounds:.2f}"),
+    ("failed", lambda summary: f"{sum(summary.failures.values()) / summary.rounds:.2f}"),
+    ("energy [J]", lambda summary: f"{summary.mean_energy:#.4g}"),
+    ("shortfall", lambda summary: f"{summary.shortfall:.3f}"),
 )
 
 
@@ -63,18 +63,19 @@ def print_grid(grid: Grid) -> None:
     who = ("policy",) if several else ()
     rounds = {cell.summary.rounds for cell in grid.cells}
     length = f"{rounds.pop()} rounds each" if len(rounds) == 1 else "rounds as set"
-    title = f"{grid.scenario}, {length}" + ("" if several else f", {grid.cells[0].policy}")
+    title = ", ".join([grid.scenario, *([] if several else [grid.cells[0].policy]), length])
     table = table_of(title, *grid.keys, *who, *(name for name, _ in _MEASURES), left=len(grid.keys) + len(who))
     for cell in grid.cells:
         settings = [value_text(cell.settings[key]) for key in grid.keys]
         table.add_row(*settings, *([cell.policy] if several else []), *(form(cell.summary) for _, form in _MEASURES))
     print_table(table)
+    OUT.print("floors: completed per round; failed and energy: per round; shortfall: of the floor that is worst off")
     OUT.print(f"table: {grid.table}", soft_wrap=True)
     if grid.figure is not None:
         OUT.print(f"figure: {grid.figure}", soft_wrap=True)
     else:
         ERR.print(f"{FIGURE} needs the extra 'report'. Install it with: pip install 'fedfloor[report]'", soft_wrap=True)
-    OUT.print(f"logs: {len(grid.cells)} run folders in {grid.folder}", soft_wrap=True)
+    OUT.print(f"logs: the run folders in {grid.folder}", soft_wrap=True)
 
 
 def grid_json(grid: Grid) -> list[dict[str, object]]:
