@@ -1,5 +1,6 @@
 """docs/my_plant.md: its commands run as they are written, and every figure on the page is one that they printed."""
 
+import os
 import re
 import subprocess
 import sys
@@ -36,11 +37,12 @@ def plain(text: str) -> str:
 @pytest.mark.slow
 def test_the_page_runs_and_its_figures_are_printed(tmp_path: Path) -> None:
     output: list[str] = []
+    env = {key: value for key, value in os.environ.items() if key != "COLUMNS"}  # which pytest's readline sets
     for words in commands():
         if words[0] in BY_HAND:
             continue
         command = [sys.executable, "-m", "fedfloor", *words]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=900)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=900, env=env)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         output += [plain(line) for line in done.stdout.splitlines()]
     assert len(list(printed_lines())) > 20

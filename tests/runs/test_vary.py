@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import fedfloor
+import fedfloor.api
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
 from fedfloor.runs import vary as varying
 from tests.conftest import Table
@@ -53,7 +54,7 @@ def test_processes_give_what_this_process_gives(plant: Path, monkeypatch: pytest
 
 def test_a_grid_continues_where_it_stopped(plant: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = tmp_path / "grid"
-    simulate = varying.simulate_planned
+    simulate = fedfloor.api.simulate_planned
 
     def stopped(planned: Any, **options: Any) -> Any:
         if planned.scenario.radio.channels == 2:
@@ -153,7 +154,7 @@ def test_a_folder_with_something_else_is_left_alone(plant: Path, tmp_path: Path)
         ({"rounds": 2, "overrides": ["baseline.cut=0"]}, "cannot resume with a changed scenario: baseline.cut"),
     ):
         with pytest.raises(RunLogError, match=problem):
-            fedfloor.vary(plant, {"radio.channels": [1]}, out=out, **arguments)  # type: ignore[arg-type]
+            fedfloor.vary(plant, {"radio.channels": [1]}, out=out, **arguments)
     other = tmp_path / "other"
     other.mkdir()
     (other / "letter.txt").write_text("mine")
