@@ -3,7 +3,7 @@
 __all__ = ["commented"]
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from fedfloor.scenario.schema import scenario_schema
@@ -48,9 +48,9 @@ def _lines(text: str) -> Iterator[str]:
         is_explained = line.startswith("#")
 
 
-def _section(schema: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
+def _section(schema: Any, path: list[str]) -> Any:
     """The schema of the table that a header opens: `hardware.pi4`, `floors.devices`."""
-    place: Mapping[str, Any] = schema
+    place = schema
     for key in path:
         below = place["properties"][key] if "properties" in place else place["additionalProperties"]
         below = next((part for part in below.get("anyOf", [below]) if part.get("type") != "null"), below)

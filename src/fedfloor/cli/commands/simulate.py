@@ -3,8 +3,9 @@
 __all__ = ["simulate"]
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -98,10 +99,11 @@ def _simulate_grid(
 
     with own_code_on_stderr(), varying(quiet=quiet) as progress:
         folder = out or Path("runs") / f"vary-{api.load(scenario, overrides, own=own).name}"
-        options: dict[str, Any] = {"seed": seed, "overrides": overrides, "own": own, "out": folder}
-        calls: dict[str, Any] = {"on_plan": progress.plan, "on_round": progress.show}
+        simulate_all = partial(api.vary, on_plan=progress.plan, on_round=progress.show)
         try:
-            grid = api.vary(scenario, settings, policies, rounds, **options, **calls)
+            grid = simulate_all(
+                scenario, settings, policies, rounds, seed=seed, overrides=overrides, own=own, out=folder
+            )
         except KeyboardInterrupt:
             kept = f"{progress.finished} of {len(progress.totals)} simulations are finished in {folder}"
             raise StoppedRunError(f"{kept}. Repeat the command to continue") from None
