@@ -12,7 +12,7 @@ export OMP_WAIT_POLICY ?= passive
 .DEFAULT_GOAL := help
 MINUTES ?= 20
 SEED ?= 1
-.PHONY: help demo test test-all ready soak soak-plant bench bench-peers leaderboard lint types format proto wheel clean
+.PHONY: help demo test test-all ready soak soak-plant bench bench-peers leaderboard lint types format proto docs wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -85,7 +85,16 @@ leaderboard: $(VENV)/.dev ## the study of docs/reproduce.md: trains what has no 
 proto: $(VENV)/.dev ## generate src/fedfloor/deploy/wire_pb2.py from wire.proto
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src src/fedfloor/deploy/wire.proto
 
-wheel: $(VENV)/.dev ## build dist/*.whl
+$(VENV)/.docs: $(VENV)/.core
+	@echo "installing the tools for the documentation into $(VENV) ..."
+	@$(INSTALL) '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs ## build the documentation as a site in build/site; a broken link fails
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs/site -d build/doctrees . build/site
+	@echo "open build/site/index.html in a browser; it needs no server and no network"
+
+wheel: $(VENV)/.dev ## build dist/*.whl and dist/*.tar.gz
 	$(BIN)/python -m build --no-isolation
 
 clean: ## remove the environment and everything built

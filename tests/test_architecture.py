@@ -21,7 +21,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
     "workers rounds runs deploy reports api cli",
-    "scenario": "catalogue section findings layers numbers model file profiles schema resolved members expand reading",
+    "scenario": "catalogue section findings layers numbers model file profiles schema commenting resolved members "
+    "expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
@@ -38,21 +39,21 @@ ORDER = {
     "rounds/plants": "contract simulated global_model estimates learning deployed",
     "rounds/listeners": "log state checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust copies folder target profile shares planned deployable machine measure measured replay "
-    "bounds driving simulate train export evaluate plan logged tradeoff mirror compare",
+    "bounds driving simulate vary train export evaluate plan logged tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
     "device member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export "
-    "measures claims answers reaching tables sections drawing figures registry pictures shares markup "
+    "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
     "exploring page making live",
     "reports/live": "recent keeping following watched access serving",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
-    "api": "plans runs comparisons scenarios certificates machines",
+    "api": "plans runs grids comparisons scenarios certificates machines",
     "cli": "completing options signals show commands",
-    "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs reports "
-    "comparisons",
+    "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs grids "
+    "reports comparisons",
 }
 #: folders of modules that are found by their names and never import each other: a new one changes no list
 SIBLINGS = ("scheduling/policies", "training/aggregation/rules", "reports/figures", "cli/commands")

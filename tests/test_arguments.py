@@ -19,7 +19,7 @@ from tests.runs.test_plan import EXAMPLE
 
 FUNCTIONS = {name: getattr(api, name) for name in api.__all__ if inspect.isfunction(getattr(api, name))}
 #: arguments that functions look at themselves
-BY_HAND = {"scenario", "run", "runs", "snapshot", "source", "planned", "watch", "options", "seeds"}
+BY_HAND = {"scenario", "run", "runs", "snapshot", "source", "planned", "watch", "options", "seeds", "settings"}
 #: valid values, for arguments that have no default
 GIVEN: dict[str, object] = {
     "scenario": "nowhere.toml",
@@ -41,6 +41,7 @@ GIVEN: dict[str, object] = {
     "name": "nowhere",
     "role": "device",
     "profiles": ["nowhere.json"],
+    "settings": {"radio.channels": [1]},
 }
 ANY, API = cast("tuple[Any, Any]", (fedfloor, api))  #: without types, which forbid what is tried here
 LONG = 10**5000

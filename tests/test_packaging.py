@@ -1,12 +1,24 @@
-"""A wheel that works outside the checkout, and a core that needs none of the extras."""
+"""A wheel and a source distribution that work outside the checkout, and a core that needs none of the extras."""
 
+import os
 import subprocess
 import sys
+import tarfile
+import venv
 from pathlib import Path
 
 import pytest
+import yaml
+
+import fedfloor
 
 ROOT = Path(__file__).parents[1]
+#: what a source distribution needs beside the package, to be built, tested and documented
+NEEDED = ("pyproject.toml", "constraints.txt", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
+          "CITATION.cff", "compose.yaml", "Dockerfile", "docs/index.md", "docs/site/conf.py", "docs/site/index.html",
+          "docs/site/static/site.css", "docs/pictures/report.png", "tests/conftest.py", "tests/runs/kept",
+          "benchmarks/baseline.py", "testbed/__main__.py", "examples/plant.toml",
+          "src/fedfloor/scenario/presets/quick.toml", "src/fedfloor/scenario/starter.toml")  # fmt: skip
 
 #: refuses the import of every optional library, as if none were installed
 WITHOUT_EXTRAS = """
@@ -81,3 +93,42 @@ def test_the_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(place))
     assert "200 devices" in done.stdout
     assert (place / "fedfloor" / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_a_fresh_environment_with_the_core_alone_simulates(tmp_path: Path) -> None:
+    """As a newcomer installs it: the wheel, which is built from the source distribution, and what it depends on."""
+    place, env = tmp_path / "venv", {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    env["PIP_CONSTRAINT"] = str(ROOT / "constraints.txt")
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, check=False, timeout=1500)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT))
+    (source,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(source) as archive:
+        names = archive.getnames()
+    root = source.name.removesuffix(".tar.gz")
+    assert [name for name in NEEDED if not any(entry.startswith(f"{root}/{name}") for entry in names)] == []
+    assert not [name for name in names if "__pycache__" in name or name.startswith((f"{root}/.venv", f"{root}/runs"))]
+    venv.create(place, with_pip=True)
+    python = str(place / "bin" / "python")
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
+    assert run(str(place / "bin" / "fedfloor"), "--version").strip() == f"fedfloor {fedfloor.__version__}"
+    assert run(python, "-c", "import fedfloor; print(fedfloor.__file__)").startswith(str(place))
+    assert "mean delay [s]" in run(str(place / "bin" / "fedfloor"), "simulate", "quick", "--rounds", "3")
+    installed = run(python, "-m", "pip", "list", "--format", "freeze").lower()
+    assert not [name for name in ("torch", "matplotlib", "plotly", "grpcio", "sphinx") if f"\n{name}==" in installed]
+
+
+def test_the_citation_names_this_version_and_the_paper() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)  # what the format asks for
+    assert citation["cff-version"] == "1.2.0"
+    assert (citation["version"], citation["license"]) == (fedfloor.__version__, "Apache-2.0")
+    (paper,) = citation["references"]
+    assert {"type", "title", "authors"} <= set(paper)
+    assert paper["title"] in " ".join((ROOT / "README.md").read_text(encoding="utf-8").replace("*", "").split())
+    assert [author["family-names"] for author in paper["authors"]] == ["Deng", "Li", "Ma", "Wei", "Shi", "Ding", "Chen"]

@@ -18,6 +18,7 @@ __all__ = [
     "report",
     "run",
     "simulate",
+    "vary",
 ]
 
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
-    from fedfloor.api import Run, compare, load, load_model, plan, read, report, run, simulate
+    from fedfloor.api import Run, compare, load, load_model, plan, read, report, run, simulate, vary
 
 __version__ = "0.1.0"
 

@@ -180,6 +180,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "frequency": Check(_frequency, ProfileError),
         "power": Check(functools.partial(text_problem, must="watts as text, a file or 'rapl'"), ProfileError),
         "profiles": Check(_paths, ProfileError),
+        "preset": Check(functools.partial(text_problem, must="the name of a preset"), ScenarioError),
         "own": _FLAG,
         "resume": _FLAG,
         "training": _FLAG,

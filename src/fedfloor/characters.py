@@ -1,6 +1,6 @@
 """Characters that programs obey instead of showing them; names in received files may contain them."""
 
-__all__ = ["printable"]
+__all__ = ["in_spreadsheet", "printable"]
 
 #: control characters, those that change the direction of the text after them, and halves of a character
 _OBEYED = [
@@ -17,6 +17,15 @@ _OBEYED = [
 _SHOWN = {code: "\ufffd" for code in _OBEYED if chr(code) not in "\n\t"}
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")  #: what a spreadsheet takes for the beginning of a formula
+
+
 def printable(text: str) -> str:
     """The text with U+FFFD for every such character but newlines and tabs."""
     return text.translate(_SHOWN)
+
+
+def in_spreadsheet(text: str) -> str:
+    """A text that no spreadsheet calculates: one that looks like a formula begins with an apostrophe."""
+    shown = printable(text)  # also a lone carriage return, which would begin a new row
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -41,6 +41,21 @@ def test_init_writes_a_scenario_that_checks(fedfloor_command: Command, tmp_path:
     assert (again.returncode, "plant.toml: exists already" in again.stderr) == (2, True)
 
 
+def test_init_starts_from_a_preset_and_overwrites_nothing(fedfloor_command: Command, tmp_path: Path) -> None:
+    assert "next: fedfloor check line.toml" in fedfloor_command("init", "--preset", "line").stdout
+    assert "line is valid" in fedfloor_command("check", "line.toml").stdout
+    (tmp_path / "mine.toml").write_text("mine")
+    for arguments, problem in (
+        (["mine.toml", "--preset", "line"], "mine.toml: exists already"),
+        (["new.toml", "--preset", "lin"], "preset 'lin': unknown. Did you mean 'line'?"),
+        ([], "FILE: is missing"),
+    ):
+        done = fedfloor_command("init", *arguments)
+        assert (done.returncode, problem in done.stderr) == (2, True), done.stderr
+    assert (tmp_path / "mine.toml").read_text() == "mine"
+    assert not (tmp_path / "new.toml").exists()
+
+
 def test_schema_is_a_json_schema(fedfloor_command: Command) -> None:
     schema = json.loads(fedfloor_command("schema").stdout)
     assert schema["title"] == "ScenarioFile"

@@ -37,8 +37,10 @@ def test_bash_completes_commands_presets_policies_and_keys() -> None:
         (("si",), ["simulate"]),
         (("data", "f"), ["fetch"]),
         (("simulate", "qui"), ["quick"]),
+        (("init", "--preset", "fac"), ["factory"]),
         (("compare", "quick", "--policy", "ro"), ["round_robin"]),
         (("run", "quick", "--set", "radio.ch"), ["radio.channels="]),
+        (("simulate", "quick", "--vary", "radio.ch"), ["radio.channels="]),
         (("run", "quick", "--until-a"), ["--until-accuracy"]),
     ):
         offered, modules = completed("bash", *words)

@@ -13,11 +13,25 @@ from fedfloor import cli
 from fedfloor.errors import StoppedRunError
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_simulation_says_what_is_left(number: signal.Signals, code: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "settings", "kept"),
+    [
+        (signal.SIGINT, 130, [], "the log in run has the rounds so far. A simulation cannot be resumed"),
+        (signal.SIGTERM, 143, [], "the log in run has the rounds so far. A simulation cannot be resumed"),
+        (
+            signal.SIGINT,
+            130,
+            ["--vary", "radio.channels=1,2"],
+            "0 of 2 simulations are finished in run. Repeat the command to continue",
+        ),
+    ],
+)
+def test_a_simulation_says_what_is_left(
+    number: signal.Signals, code: int, settings: list[str], kept: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "fedfloor", "simulate", "quick", "--policy", "random", "--rounds", "1000000"]
     process = subprocess.Popen(
-        [*command, "--out", "run", "--quiet"],
+        [*command, *settings, "--out", "run", "--quiet"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -25,13 +39,13 @@ def test_a_simulation_says_what_is_left(number: signal.Signals, code: int, tmp_p
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  # ignored in the background
     )
     for _ in range(600):
-        if (tmp_path / "run" / "rounds.jsonl").exists():
+        if list((tmp_path / "run").rglob("rounds.jsonl")):
             break
         time.sleep(0.1)
     process.send_signal(number)
     output, said = process.communicate(timeout=60)
     assert (process.returncode, output) == (code, "")
-    assert said == "interrupted: the log in run has the rounds so far. A simulation cannot be resumed\n"
+    assert said == f"interrupted: {kept}\n"
 
 
 @pytest.mark.parametrize(

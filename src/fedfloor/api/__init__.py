@@ -46,6 +46,7 @@ __all__ = [
     "simulate_planned",
     "starter_scenario",
     "tradeoff",
+    "vary",
     "verify_data",
     "watch",
     "what_is_left",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         revoke_certificate,
     )
     from fedfloor.api.comparisons import Comparison, compare, compare_with, report, tradeoff, watch
+    from fedfloor.api.grids import vary
     from fedfloor.api.machines import serve, serve_devices, serve_floor, serve_here
     from fedfloor.api.plans import decide_round, plan, plan_round
     from fedfloor.api.runs import (
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
 _TOPICS = {
     "plans": "decide_round plan plan_round",
     "runs": "Run evaluate load load_model plan_runs read run run_planned simulate simulate_planned what_is_left",
+    "grids": "vary",
     "comparisons": "Comparison compare compare_with report tradeoff watch",
     "scenarios": "ScenarioCheck check compare_profiles fetch_data holding listing measure profile scenario_schema "
     "starter_scenario verify_data",

@@ -168,7 +168,7 @@ def evaluate(
 def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
     """The model that `evaluate` exported to a file, as a torch module that scales its inputs itself.
 
-    Its inputs are samples (n, *input) as they are in the data, such as pixels from 0 to 255; its outputs are scores
+    Its inputs are samples `(n, *input)` as they are in the data, such as pixels from 0 to 255; its outputs are scores
     (n, classes). If the model is your own, the file names the code that builds it, `package.module:callable`; say
     with `own=True` that you trust that code.
     """

@@ -84,11 +84,12 @@ def listing() -> dict[str, Mapping[str, str]]:
     }
 
 
-def starter_scenario() -> str:
-    """The commented scenario that `fedfloor init` writes."""
+@checked
+def starter_scenario(preset: str | None = None) -> str:
+    """The commented scenario that `fedfloor init` writes; with `preset`, that preset with comments for its keys."""
     from fedfloor.scenario import starter
 
-    return starter()
+    return starter(preset)
 
 
 def scenario_schema() -> object:

@@ -12,6 +12,7 @@ __all__ = [
     "ProfileFormat",
     "QuietOption",
     "RoundsOption",
+    "RunFormat",
     "ScenarioArgument",
     "SeedOption",
     "SetOption",
@@ -52,6 +53,14 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+class RunFormat(StrEnum):
+    """How `simulate` prints."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
 
 
 class ProfileFormat(StrEnum):

@@ -7,13 +7,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedfloor.characters import printable
+from fedfloor.characters import in_spreadsheet
 from fedfloor.errors import RunLogError
 from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.saving import save
 from fedfloor.rounds.record import columns_of
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")  #: what a spreadsheet takes for the beginning of a formula
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 
 
@@ -36,7 +35,7 @@ def write_csv(collection: Collection, path: Path) -> None:
             head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
             head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j"]
             table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
-            table.writerow({name: _as_text(name) for name in head})
+            table.writerow({name: in_spreadsheet(name) for name in head})
             for run in collection.runs:
                 table.writerows(_rows(run, causes))
 
@@ -49,10 +48,4 @@ def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
         failed = [gateway.failure for gateway in record.gateways]
         counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
         cells = {key: values[0] for key, values in columns_of([record]).items()} | of_run | counts
-        yield {key: _as_text(value) if isinstance(value, str) else value for key, value in cells.items()}
-
-
-def _as_text(name: str) -> str:
-    """A text that no spreadsheet calculates: one that looks like a formula begins with an apostrophe."""
-    text = printable(name)  # also a lone carriage return, which would begin a new row
-    return f"'{text}" if text.startswith(_FORMULA) else text
+        yield {key: in_spreadsheet(value) if isinstance(value, str) else value for key, value in cells.items()}

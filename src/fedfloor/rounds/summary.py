@@ -1,6 +1,6 @@
 """A run in a few numbers: what the table after a simulation shows."""
 
-__all__ = ["FINAL_ROUNDS", "FloorSummary", "RunSummary", "Tally", "final_rounds", "summarise"]
+__all__ = ["FINAL_ROUNDS", "FloorSummary", "RunSummary", "Tally", "final_rounds", "summarise", "summary_row"]
 
 from array import array
 from collections import Counter
@@ -119,6 +119,21 @@ class Tally:
             shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
             floors=floors,
         )
+
+
+def summary_row(summary: RunSummary) -> dict[str, str | int | float]:
+    """A run as one row of a table, with units in its keys; `completed` and `failed` count floor-rounds."""
+    return {
+        "policy": summary.policy,
+        "rounds": summary.rounds,
+        "mean_delay_s": summary.mean_delay,
+        "p95_delay_s": summary.p95_delay,
+        "clock_s": summary.clock,
+        "mean_energy_j": summary.mean_energy,
+        "completed": summary.completed,
+        "failed": sum(summary.failures.values()),
+        "shortfall": summary.shortfall,
+    }
 
 
 def summarise(records: Iterable[RoundRecord]) -> RunSummary:

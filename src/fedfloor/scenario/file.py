@@ -63,7 +63,7 @@ class Training(Section):
     local_iterations: Int1 = 5
     """K, gradient steps per round"""
     learning_rate: PositiveReal = 0.01
-    """beta"""
+    """beta, step size of the gradient descent"""
     batch_fraction: Share = 0.05
     """alpha, share of a device's samples in its batch"""
     redraw_batch: Flag = False
@@ -190,19 +190,19 @@ class RadioFile(Section):
     channels: Int1
     """J, at most this many floors take part in a round"""
     uplink_bandwidth_mhz: PositiveReal = 1.0
-    """B_u"""
+    """B_u, bandwidth of one channel to the base station"""
     downlink_bandwidth_mhz: PositiveReal = 20.0
-    """B_d"""
+    """B_d, bandwidth of one channel from the base station"""
     noise_dbm_per_hz: Level = -174.0
-    """N_0"""
+    """N_0, power density of the noise"""
     base_station_power_w: PositiveReal = 1.0
-    """P_BS"""
+    """P_BS, transmit power of the base station"""
     reference_gain_db: Level = -30.0
     """h_0, gain at the reference distance"""
     reference_distance_m: PositiveReal = 1.0
-    """d_0"""
+    """d_0, where `reference_gain_db` holds"""
     path_loss_exponent: Annotated[float, Strict(), Field(ge=0, le=20)] = 2.0
-    """nu"""
+    """nu: 2 in free space, about 3 in a hall full of machines"""
 
 
 class Link(Section):
@@ -226,13 +226,13 @@ class Hardware(Section):
     """A class of devices, to be named by `hardware` in a device group."""
 
     frequency_ghz: Positive
-    """f_n"""
+    """f_n, clock of the processor"""
     flops_per_cycle: Positive
-    """phi_n"""
+    """phi_n, floating-point operations per clock cycle, all cores together"""
     switched_capacitance: Positive
-    """v_n [W/Hz^3]"""
+    """v_n [W/Hz^3], (power under load - idle power) / frequency^3"""
     memory_gb: Positive
-    """G_n"""
+    """G_n, memory that training may use"""
     max_energy_j: NonNegative
     """E_n^max, most energy that arrives in a round"""
     link: Link | None = None
@@ -257,13 +257,13 @@ class DeviceGroup(Section):
     hardware: str | None = None
     """class from [hardware.<class>] that gives what is not given here"""
     frequency_ghz: Positive | None = None
-    """f_n"""
+    """f_n, clock of the processor"""
     flops_per_cycle: Positive | None = None
-    """phi_n"""
+    """phi_n, floating-point operations per clock cycle, all cores together"""
     switched_capacitance: Positive | None = None
-    """v_n [W/Hz^3]"""
+    """v_n [W/Hz^3], (power under load - idle power) / frequency^3"""
     memory_gb: Positive | None = None
-    """G_n"""
+    """G_n, memory that training may use"""
     max_energy_j: NonNegative | None = None
     """E_n^max, most energy that arrives in a round"""
     profile: ProfilePath | None = None
@@ -278,19 +278,19 @@ class GatewayGroup(Section):
     distance_m: Positive
     """d_m, to the base station"""
     flops_per_cycle: Positive
-    """phi_m"""
+    """phi_m, floating-point operations per clock cycle, all cores together"""
     switched_capacitance: Positive
-    """v_m [W/Hz^3]"""
+    """v_m [W/Hz^3], (power under load - idle power) / frequency^3"""
     min_frequency_ghz: NonNegative = 0.0
-    """f_m^min"""
+    """f_m^min, lowest clock while it trains"""
     max_frequency_ghz: Positive
-    """f_m^max"""
+    """f_m^max, highest clock"""
     memory_gb: Positive
-    """G_m"""
+    """G_m, memory that training may use"""
     max_energy_j: NonNegative
     """E_m^max, most energy that arrives in a round"""
     max_power_mw: Positive
-    """P_m^max"""
+    """P_m^max, greatest transmit power"""
     uplink_interference_w: NonNegative = 0.0
     """deviation of the half-normal interference; a list or distribution has a value for every floor and channel"""
     downlink_interference_w: NonNegative = 0.0
@@ -437,7 +437,7 @@ class ScenarioFile(Section):
     plant_seed: Int0 | None = None
     """seed of what the plant is: the numbers drawn here, and which device holds which samples; `seed` if not given"""
     rounds: Annotated[int, Strict(), Field(ge=1, le=10**7)] = 100
-    """T"""
+    """T, number of rounds"""
     limits: Flag = True
     """check energy and memory; without, no floor ever fails"""
     model: Model

@@ -1,6 +1,16 @@
 """TOML file or preset name -> validated `ScenarioFile`; every error names file, field, value and remedy."""
 
-__all__ = ["is_preset", "parse", "parse_model", "preset_names", "preset_summary", "read", "starter", "with_layers"]
+__all__ = [
+    "is_preset",
+    "parse",
+    "parse_model",
+    "preset_names",
+    "preset_summary",
+    "read",
+    "starter",
+    "value_of",
+    "with_layers",
+]
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,7 +21,8 @@ from typing import TypeAlias
 
 from pydantic import ValidationError
 
-from fedfloor.errors import ScenarioError, advice_for, named
+from fedfloor.errors import ScenarioError, advice_for, named, shown
+from fedfloor.scenario.commenting import commented
 from fedfloor.scenario.file import ScenarioFile
 from fedfloor.scenario.findings import one_line
 from fedfloor.scenario.layers import LayerSpec
@@ -80,9 +91,13 @@ def with_layers(model: Model, layers: Sequence[LayerSpec], label: str) -> Model:
         raise ScenarioError(one_line(error, f"{label}: model {model.name}")) from None
 
 
-def starter() -> str:
-    """Text of the commented scenario that `fedfloor init` writes."""
-    return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
+def starter(preset: str | None = None) -> str:
+    """Text of the commented scenario that `fedfloor init` writes: our own, or that of a preset."""
+    if preset is None:
+        return (resources.files("fedfloor.scenario") / "starter.toml").read_text(encoding="utf-8")
+    if not is_preset(preset):
+        raise ScenarioError(f"preset {shown(preset)}: unknown. {advice_for(preset, preset_names())}")
+    return commented(preset, _presets()[preset].read_text(encoding="utf-8"))
 
 
 def _table(label: str) -> TomlTable:
@@ -125,13 +140,7 @@ def _apply(override: str, table: TomlTable) -> None:
     keys = path.strip().split(".")
     if not equals or not all(keys):
         raise ScenarioError(f"{label}: must be section.key=value, as in --set training.local_iterations=3")
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        parsed = {"value": text.strip()}  # a bare word is a string: --set costs.model=paper
-    if len(parsed) > 1:
-        raise ScenarioError(f"{label}: sets more than one value. Repeat --set for each of them")
-    value = parsed["value"]
+    value = value_of(text, label)
     place: object = table
     for depth, key in enumerate(keys):
         at = named(".".join(keys[: depth + 1]))
@@ -151,6 +160,17 @@ def _apply(override: str, table: TomlTable) -> None:
         else:
             raise ScenarioError(f"{label}: {at}: the value above it is not a table. Leave out '.{named(key)}'")
     _forget_layers(path.strip(), table)
+
+
+def value_of(text: str, label: str) -> object:
+    """The value that a text such as `3`, `paper` or `[1, 2]` stands for; `label` names it in messages."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text.strip()  # a bare word is a string: --set costs.model=paper
+    if len(parsed) > 1:
+        raise ScenarioError(f"{label}: sets more than one value. Repeat --set for each of them")
+    return parsed["value"]
 
 
 def _forget_layers(path: str, table: TomlTable) -> None:

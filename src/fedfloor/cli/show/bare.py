@@ -1,10 +1,10 @@
-"""What needs no rich, which takes long to load: JSON, that a decision is being made, and what own code prints."""
+"""What needs no rich, which takes long to load: JSON, CSV, that a decision is being made, and what own code prints."""
 
-__all__ = ["own_code_on_stderr", "print_json", "working"]
+__all__ = ["own_code_on_stderr", "print_csv", "print_json", "working"]
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -21,6 +21,13 @@ def own_code_on_stderr() -> Iterator[None]:
 def print_json(value: object) -> None:
     """One JSON document on standard output, in ASCII, so that it needs no `printable`."""
     print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def print_csv(columns: Mapping[str, Sequence[object]]) -> None:
+    """Columns of equal length as a CSV file on standard output."""
+    from fedfloor.runs.vary import csv_text
+
+    print(csv_text(columns), end="")
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """What runs and models look like."""
 
-__all__ = ["as_json", "print_evaluation", "print_simulation", "print_training"]
+__all__ = ["as_json", "columns_of_runs", "print_evaluation", "print_simulation", "print_training", "summary_json"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
-from fedfloor.rounds.summary import RunSummary
+from fedfloor.rounds.summary import RunSummary, summary_row
 from fedfloor.runs.simulate import Run
 from fedfloor.scheduling.registry import name_now
 
@@ -162,11 +162,23 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         OUT.print(f"model: {evaluation['exported']}")
 
 
-def as_json(run: "AnyRun") -> dict[str, object]:
-    """A run's summary with units in its keys."""
-    entry: dict[str, object] = asdict(run.summary)
+def columns_of_runs(runs: "Sequence[AnyRun]") -> dict[str, list[object]]:
+    """The summaries of runs as columns."""
+    rows = [summary_row(run.summary) for run in runs]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def summary_json(summary: RunSummary) -> dict[str, object]:
+    """A summary with units in its keys."""
+    entry: dict[str, object] = asdict(summary)
     for key, unit in (("mean_delay", "s"), ("p95_delay", "s"), ("clock", "s"), ("mean_energy", "j")):
         entry[f"{key}_{unit}"] = entry.pop(key)
+    return entry
+
+
+def as_json(run: "AnyRun") -> dict[str, object]:
+    """A run's summary with units in its keys, and more."""
+    entry = summary_json(run.summary)
     entry["time_per_round_s"] = _solve_time(run)
     entry["folder"] = str(run.folder)
     if not isinstance(run, Run):

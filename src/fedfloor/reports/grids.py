@@ -1,0 +1,58 @@
+"""The figure of `fedfloor simulate --vary`: delay, participation and energy over the values of the first setting."""
+
+__all__ = ["draw_grid", "write_grid"]
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedfloor.reports.drawing.paper import PAGE, blank, legend_above, legend_name, line_style
+from fedfloor.reports.palette import looks_of
+from fedfloor.reports.pictures import in_print, save_picture
+from fedfloor.rounds.summary import RunSummary
+from fedfloor.runs.vary import Cell, Grid, value_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+#: what the panels show, from left to right
+_PANELS: tuple[tuple[str, Callable[[RunSummary], float]], ...] = (
+    ("mean delay of a round [s]", lambda summary: summary.mean_delay),
+    ("floors completed per round", lambda summary: summary.completed / summary.rounds),
+    ("energy per round [J]", lambda summary: summary.mean_energy),
+)
+
+
+def draw_grid(grid: Grid) -> "Drawing":
+    """Three panels; the values of the first setting stand side by side, and all else that varies has its own line."""
+    first = grid.keys[0]
+    values = list(dict.fromkeys(value_text(cell.settings[first]) for cell in grid.cells))
+    labels = list(dict.fromkeys(_label(cell, grid) for cell in grid.cells))
+    figure = blank(2.6, PAGE)
+    panels = figure.subplots(1, len(_PANELS))
+    for axes, (title, measure) in zip(panels, _PANELS, strict=True):
+        for look in looks_of(labels):
+            cells = [cell for cell in grid.cells if _label(cell, grid) == look.label]
+            at = [values.index(value_text(cell.settings[first])) for cell in cells]
+            heights = [measure(cell.summary) for cell in cells]
+            axes.plot(at, heights, label=look.label.replace("$", r"\$"), **line_style(look))
+        axes.set_xticks(range(len(values)), values, rotation=30 if max(map(len, values)) > 6 else 0)
+        axes.set_xlabel(first)
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0.08)
+    legend_above(figure, panels[0])
+    return figure
+
+
+def write_grid(grid: Grid, path: Path) -> Path:
+    """Write the figure as PNG; returns the file. Needs the extra 'report'."""
+    with in_print():
+        return save_picture(draw_grid(grid), path)
+
+
+def _label(cell: Cell, grid: Grid) -> str:
+    """What a line stands for: the settings but for the first, and the policy if there are several."""
+    parts = [f"{key} = {value_text(cell.settings[key])}" for key in grid.keys[1:]]
+    several = len({other.policy for other in grid.cells}) > 1
+    return ", ".join([*parts, *([legend_name(cell.policy)] if several or not parts else [])])
