@@ -2,6 +2,7 @@
 
 __all__ = ["STEPS", "Report", "make_report", "refuse_foreign"]
 
+import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -10,10 +11,12 @@ from pathlib import Path
 
 from fedfloor.errors import MissingExtraError, RunLogError
 from fedfloor.files import ELSEWHERE, make_private, only_writer, refused_write
+from fedfloor.notebooks.cards import Curve, card, curves, html_table
 from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
+from fedfloor.reports.palette import looks_of
 from fedfloor.reports.pictures import write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, collect
 from fedfloor.reports.registry import all_figures
@@ -40,6 +43,19 @@ class Report:
     def __repr__(self) -> str:
         runs = len(self.collection.runs)
         return f"Report({self.collection.name}, {runs} runs, {len(self.figures)} figures, page={self.page})"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{html.escape(text)}</p>" for text in self.answers)
+        lines = [
+            Curve(series.runs[0].accuracy[0], series.runs[0].accuracy[1], look.label, look.colour)
+            for series, look in zip(
+                self.collection.series, looks_of(part.label for part in self.collection.series), strict=True
+            )
+        ]
+        headline = self.tables[0]
+        return card(
+            headline.title, said, html_table(headline.columns, headline.rows), curves(lines, "rounds", "accuracy")
+        )
 
     def as_json(self) -> dict[str, object]:
         """The report for programs, with SI units in the keys."""
