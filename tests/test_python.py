@@ -307,12 +307,13 @@ def test_the_first_round_of_a_scenario_is_that_of_its_simulation() -> None:
     run = fedfloor.simulate("quick", "random", rounds=1)
     assert fedfloor.plan("quick", "random")["delay_s"] == run.records[0].delay
     assert fedfloor.plan("quick", "cs_ucb_q", round=0)["round"] == 0
-    for call, expected in (
+    calls: list[tuple[Callable[[], object], str]] = [
         (lambda: fedfloor.plan("quick", "random", round=3), "only round 0 can be decided, got round 3. Simulate it"),
         (lambda: fedfloor.plan("quick", "loss_driven"), "decides by training, of which there is none before"),
         (lambda: fedfloor.plan(run), "snapshot: is a run, so the round is needed"),
         (lambda: fedfloor.plan(run, round=1), "run: has the rounds 0 to 0, got 1. Name one of them"),
-    ):
+    ]
+    for call, expected in calls:
         with pytest.raises(FedfloorError) as refused:
             call()
         assert expected in str(refused.value)

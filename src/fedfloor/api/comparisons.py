@@ -15,7 +15,7 @@ from fedfloor.api.runs import folder_of
 from fedfloor.arguments import checked, path_or_none, refuse_other
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError
 from fedfloor.notebooks.bars import Bar, bar
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.record import Grain, columns_of
 from fedfloor.runs.options import CompareArguments, CompareOptions
 from fedfloor.runs.planned import PlannedRun, ScenarioSource, load
@@ -23,8 +23,6 @@ from fedfloor.runs.simulate import Run
 from fedfloor.scheduling.objects import PolicySource
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from fedfloor.reports.making import Report
     from fedfloor.runs.compare import Watch
     from fedfloor.runs.tradeoff import Tradeoff
@@ -40,7 +38,7 @@ class Comparison:
     failed: Mapping[str, BaseException]  #: why runs have not ended, by the name of their folders
     report: "Report | None"  #: None if no run has a round
 
-    def to_pandas(self, per: Grain = "round") -> "DataFrame":
+    def to_pandas(self, per: Grain = "round") -> DataFrame:
         """The logs of all runs as one data frame, with the columns `run` and `seed` before those of a run.
 
         `per` is that of a run's `to_pandas`. Needs the extra 'notebook'.

@@ -191,8 +191,8 @@ def _in_folder(planned: PlannedRun, out: str | Path | None) -> PlannedRun:
     return planned if out is None else replace(planned, folder=Path(out))
 
 
-def folder_of(name: str, run: "Run | TrainedRun | str | Path") -> Path:
-    """The folder of a run, which an argument gives as such or as the run itself."""
+def folder_of(name: str, run: object) -> Path:
+    """The folder of a run or of a comparison, which an argument gives as such or as the result itself."""
     if isinstance(run, str | Path):
         return given_path(name, run)
     folder: Path | None = getattr(run, "folder", None)

@@ -4,7 +4,7 @@ Colours follow the text colour of the notebook, so that light and dark themes bo
 runs.
 """
 
-__all__ = ["COLOUR", "Curve", "card", "curves", "html_table", "number"]
+__all__ = ["COLOUR", "Curve", "bars", "card", "curves", "html_table", "number"]
 
 import html
 import math
@@ -83,11 +83,27 @@ def curves(lines: Sequence[Curve], x: str, y: str) -> str:
         "</svg>",
     ]
     legend = "".join(
-        f"<span style='color:{line.colour}'>&#9632;</span> {html.escape(line.label)} &ensp;"
+        f"<span style='color:{line.colour}'>&#9632;</span> {html.escape(line.label)} &#8194;"
         for line in lines
         if line.label
     )
     return f"<div>{''.join(parts)}</div>{f'<div>{legend}</div>' if legend else ''}"
+
+
+def bars(values: Sequence[tuple[str, float]], unit: str) -> str:
+    """A picture with a bar for every name, as long as its value; empty if no value can be drawn."""
+    drawn = [(name, value) for name, value in values if math.isfinite(value)]
+    most = max((value for _, value in drawn), default=0.0)
+    if most <= 0.0:
+        return ""
+    parts = [f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{18 * len(drawn)}' role='img' "]
+    parts.append(f"aria-label='{html.escape(unit, quote=True)}' font-size='11' fill='currentColor'>")
+    for at, (name, value) in enumerate(drawn):
+        long = (_WIDTH - 190) * value / most
+        parts.append(f"<rect x='100' y='{18 * at + 3}' width='{long:.1f}' height='12' fill='{COLOUR}'/>")
+        parts.append(_text(95, 18 * at + 13, name if len(name) <= 15 else f"{name[:14]}…", "end"))
+        parts.append(_text(104 + long, 18 * at + 13, f"{number(value)} {unit}", "start"))
+    return f"<div>{''.join(parts)}</svg></div>"
 
 
 def _finite(line: Curve) -> list[tuple[float, float]]:

@@ -19,10 +19,10 @@ __all__ = [
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from fedfloor.notebooks.cards import card, html_table
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.reports.statistics import FEWEST_SEEDS, Interval
 from fedfloor.rounds.summary import FINAL_ROUNDS
 
@@ -33,10 +33,6 @@ SMOOTHED = (
     f"Accuracy is smoothed: the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
     f"fewer than {5 * FINAL_ROUNDS} rounds."
 )
-
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 class Cell(str):
@@ -72,7 +68,7 @@ class Table:
         """
         return tuple(tuple(cell.value if isinstance(cell, Cell) else cell for cell in row) for row in self.rows)
 
-    def to_pandas(self) -> "DataFrame":
+    def to_pandas(self) -> DataFrame:
         """The table as a data frame; a mean with an interval gets two more columns, `low` and `high`.
 
         Needs the extra 'notebook'.

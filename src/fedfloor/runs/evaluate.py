@@ -3,11 +3,10 @@
 __all__ = ["Evaluation", "evaluate_run", "model_of_run"]
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedfloor.errors import RunLogError
 from fedfloor.notebooks.cards import card, html_table, number
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.plants.contract import numbers_from
 from fedfloor.rounds.plants.global_model import GlobalModel, served_weights
 from fedfloor.runs.answers import Answer
@@ -23,9 +22,6 @@ from fedfloor.training.network.exported import ScaledModel, scaled_model
 from fedfloor.training.network.weights import Layout
 from fedfloor.training.work import undisturbed
 from fedfloor.workers.engine import engine_for
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 class Evaluation(Answer):
@@ -43,7 +39,7 @@ class Evaluation(Answer):
     confusion: list[list[int]]  #: (C, C) true, predicted
     exported: str | None
 
-    def to_pandas(self) -> "DataFrame":
+    def to_pandas(self) -> DataFrame:
         """The confusion matrix as a data frame: rows are true classes, columns predicted ones."""
         return frame_of({str(column): [row[column] for row in self.confusion] for column in range(len(self.confusion))})
 

@@ -24,8 +24,8 @@ import numpy as np
 from fedfloor.costs.compute import round_delay
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError, shown
 from fedfloor.files import refused_write, write_whole
-from fedfloor.notebooks.cards import Curve, card, curves, html_table, number
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.cards import bars, card, html_table, number
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.simulated import simulated_outcome
 from fedfloor.runs.answers import Answer
@@ -48,8 +48,6 @@ from fedfloor.scheduling.traits import first_delay, needs_history, needs_sample_
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from fedfloor.rounds.record import RoundRecord
 
 
@@ -99,7 +97,7 @@ class PlanAnswer(Answer):
     optimality_gap: float | None
     gateways: list[GatewayPlan]
 
-    def to_pandas(self, per: Literal["gateway", "device"] = "gateway") -> "DataFrame":
+    def to_pandas(self, per: Literal["gateway", "device"] = "gateway") -> DataFrame:
         """The decision as a data frame with a row per `gateway` (a floor), or per `device` of the selected ones.
 
         Needs the extra 'notebook'.
@@ -130,8 +128,9 @@ class PlanAnswer(Answer):
         ]
         settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
         name = f"{self.policy}:{settings}" if settings else self.policy
-        chosen = [entry["delay_s"] for entry in self.gateways if entry["channel"] is not None]
-        picture = curves([Curve(range(1, len(chosen) + 1), sorted(chosen))], "selected floors", "delay [s]")
+        picture = bars(
+            [(entry["name"], entry["delay_s"]) for entry in self.gateways if entry["channel"] is not None], "s"
+        )
         return card(f"round {self.round}, {name}: {number(self.delay_s)} s", html_table(columns, rows), picture)
 
 

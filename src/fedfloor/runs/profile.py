@@ -4,7 +4,7 @@ __all__ = ["Profile", "inferred_layers", "layers_toml", "named_model", "profile"
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import JsonValue
@@ -14,13 +14,10 @@ from fedfloor.costs.layers import COST_MODELS, LayerCosts, layer_costs
 from fedfloor.costs.plant import Workload, network_workload
 from fedfloor.errors import MissingExtraError, ModelError, ScenarioError, advice_for, named, shown
 from fedfloor.notebooks.cards import card, html_table
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.scenario import LayerSpec, parameter_count, parse_model
 from fedfloor.scenario.catalogue import NETWORKS
 from fedfloor.scenario.model import Costs, Model
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +49,7 @@ class Profile:
             "cuts": [self._cut(cut) for cut in range(len(self.layers) + 1)],
         }
 
-    def to_pandas(self, per: Literal["layer", "cut"] = "layer") -> "DataFrame":
+    def to_pandas(self, per: Literal["layer", "cut"] = "layer") -> DataFrame:
         """The costs as a data frame with a row per `layer` or per `cut`. Needs the extra 'notebook'."""
         if per not in ("layer", "cut"):
             raise ModelError(f"to_pandas: per must be layer or cut, got {shown(per)}")

@@ -3,15 +3,11 @@
 __all__ = ["Shown", "run_card"]
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fedfloor.notebooks.cards import Curve, card, curves, html_table
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.rounds.summary import RunSummary
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 class Shown:
@@ -19,7 +15,7 @@ class Shown:
 
     records: Sequence[RoundRecord]
 
-    def to_pandas(self, per: Grain = "round") -> "DataFrame":
+    def to_pandas(self, per: Grain = "round") -> DataFrame:
         """The log as a data frame with a row per `round`, per `gateway` (a floor) in a round, or per `device`.
 
         Needs the extra 'notebook'.

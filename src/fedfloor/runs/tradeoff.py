@@ -4,21 +4,17 @@ __all__ = ["STEPS", "Tradeoff", "is_quick", "measure_tradeoff", "shortened"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedfloor.notebooks.cards import Curve, card, curves, html_table
-from fedfloor.notebooks.frames import frame_of
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.summary import summarise
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.theory.tradeoff import Measured, TradeoffPoint, tradeoff_points
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 #: 0, half decades from 0.001 to 10, decades from 100 to 100,000
 STEPS = (0.0, *(round(10 ** (k / 2), 6) for k in range(-6, 3)), 1e2, 1e3, 1e4, 1e5)
@@ -32,7 +28,7 @@ class Tradeoff(tuple[TradeoffPoint, ...]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> "DataFrame":
+    def to_pandas(self) -> DataFrame:
         """The points as a data frame, one row for every V. Needs the extra 'notebook'."""
         return frame_of({entry.name: [getattr(point, entry.name) for point in self] for entry in fields(TradeoffPoint)})
 
