@@ -71,7 +71,7 @@ def test_an_answer_is_a_dict_whose_keys_are_attributes() -> None:
     assert isinstance(plan, dict)
     assert (plan.delay_s, plan.policy) == (plan["delay_s"], "random")
     assert "delay_s" in dir(plan)
-    with pytest.raises(AttributeError, match="PlanAnswer has no dely_s. It has policy, settings"):
+    with pytest.raises(AttributeError, match=r"PlanAnswer has no dely_s\. It has policy, settings"):
         _ = plan.dely_s
 
 
