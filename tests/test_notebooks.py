@@ -1,5 +1,7 @@
 """Results in a notebook: data frames, cards, bars, models and the tour."""
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,6 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import MissingExtraError, ModelError, RunLogError
-from fedfloor.notebooks import bars
 from fedfloor.notebooks.cards import Curve, card, curves, html_table
 from fedfloor.notebooks.cards import bars as drawn_bars
 from fedfloor.policies import Decision, RandomScheduler, RoundState
@@ -195,10 +196,17 @@ def test_progress_is_a_line_per_tenth_in_a_file(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().err == ""
 
 
-def test_a_bar_on_a_terminal_is_gone_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:
-    with bars._terminal_bar("label", 3) as shown:
-        shown.show(2, "a note")
-    assert "label" in capfd.readouterr().err
+def test_progress_is_a_bar_on_a_terminal() -> None:
+    code = "import fedfloor; fedfloor.simulate('quick', 'random', rounds=3, progress=True)"
+    terminal, other_end = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    subprocess.run([sys.executable, "-c", code], stderr=other_end, env=env, check=True)
+    os.close(other_end)
+    shown = os.read(terminal, 100_000).decode()
+    os.close(terminal)
+    assert "random" in shown
+    assert "3/3" in shown
+    assert "clock" in shown
 
 
 def test_nothing_heavy_is_loaded_without_need() -> None:

@@ -4,7 +4,7 @@ __all__ = ["Shown", "run_card"]
 
 from collections.abc import Sequence
 
-from fedfloor.notebooks.cards import Curve, card, curves, html_table
+from fedfloor.notebooks.cards import Curve, card, curves, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.rounds.summary import RunSummary
@@ -24,18 +24,18 @@ class Shown:
 
 
 def run_card(
-    title: str, summary: RunSummary, records: Sequence[RoundRecord], more: Sequence[tuple[str, object]] = ()
+    title: str, summary: RunSummary, records: Sequence[RoundRecord], more: Sequence[tuple[str, str]] = ()
 ) -> str:
     """A run in a notebook: a few numbers, and the accuracy over rounds; without training, the delay of every round."""
     failures = ", ".join(f"{cause} {count}" for cause, count in sorted(summary.failures.items())) or "none"
-    rows: list[tuple[str, object]] = [
+    rows = [
         *more,
-        ("mean delay [s]", summary.mean_delay),
-        ("simulated time [s]", summary.clock),
+        ("mean delay", f"{number(summary.mean_delay)} s"),
+        ("simulated time", f"{number(summary.clock)} s"),
         ("completed", f"{summary.completed} of {summary.selected} floor-rounds"),
         ("failures", failures),
-        ("worst shortfall", summary.shortfall),
-        ("energy a round [J]", summary.mean_energy),
+        ("worst shortfall", number(summary.shortfall)),
+        ("energy a round", f"{number(summary.mean_energy)} J"),
     ]
     tests = [(record.round + 1, record.accuracy) for record in records if record.accuracy is not None]
     if tests:
