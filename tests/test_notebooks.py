@@ -11,12 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 import fedfloor
-from fedfloor.errors import MissingExtraError, ModelError, RunLogError
+from fedfloor.errors import FedfloorError, MissingExtraError, ModelError, RunLogError
 from fedfloor.notebooks.cards import Curve, card, curves, html_table
 from fedfloor.notebooks.cards import bars as drawn_bars
 from fedfloor.policies import Decision, RandomScheduler, RoundState
 from fedfloor.reports.cells import Cell, Table, change, duration, with_interval
 from fedfloor.reports.statistics import interval
+from fedfloor.runs.compare import Watch
 from tests.runs.small import small_run
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,27 @@ def test_a_plan_and_a_profile_have_frames_for_their_parts() -> None:
         plan.to_pandas("round")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="per must be layer or cut, got 'x'"):
         profile.to_pandas("x")  # type: ignore[arg-type]
+
+
+def test_a_comparison_is_one_frame_of_all_runs(tmp_path: Path) -> None:
+    for seed in (7, 8):
+        fedfloor.simulate("quick", "random", rounds=2, seed=seed, out=tmp_path / f"run-{seed}")
+    runs = (tmp_path / "run-7", tmp_path / "run-8")
+    comparison = fedfloor.Comparison(tmp_path, runs, {"run-9": RunLogError("<lost>")}, None)
+    frame = comparison.to_pandas("gateway")
+    assert frame[["run", "seed"]].drop_duplicates().to_numpy().tolist() == [["run-7", 7], ["run-8", 8]]
+    assert len(frame) == 2 * 2 * 6
+    assert comparison._repr_html_() == "<p>run-9: &lt;lost&gt;</p>"
+    with pytest.raises(FedfloorError, match="progress: a watch shows it already"):
+        fedfloor.compare("quick", progress=True, watch=Watch())
+
+
+def test_a_trade_off_is_a_tuple_of_points_with_a_frame(capfd: pytest.CaptureFixture[str]) -> None:
+    points = fedfloor.tradeoff("quick", rounds=2, progress=True)
+    assert isinstance(points, tuple)
+    assert points.to_pandas()["v"].tolist() == [point.v for point in points]
+    assert parsed(points._repr_html_()).find(".//table") is not None
+    assert capfd.readouterr().err.splitlines()[-1] == f"V: {2 * len(points)} of {2 * len(points)}"
 
 
 def test_without_pandas_the_message_says_what_to_install(run: fedfloor.Run, monkeypatch: pytest.MonkeyPatch) -> None:
