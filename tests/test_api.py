@@ -17,7 +17,15 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    "name", ["fedfloor", "fedfloor.api.plans", "fedfloor.api.runs", "fedfloor.api.grids", "fedfloor.api.comparisons"]
+    "name",
+    [
+        "fedfloor",
+        "fedfloor.policies",
+        "fedfloor.api.plans",
+        "fedfloor.api.runs",
+        "fedfloor.api.grids",
+        "fedfloor.api.comparisons",
+    ],
 )
 def test_the_examples_in_the_docs_hold(name: str) -> None:
     tried = doctest.testmod(importlib.import_module(name))

@@ -140,7 +140,9 @@ def test_a_wrong_setting_ends_a_command_with_code_2(
     (tmp_path / "mine.py").write_text(text + "        raise ValueError(type(self.link).__name__)\n")
     wrong = fedfloor_command("simulate", "quick", "--policy", "mine:Mine:link=far")
     assert wrong.returncode == 2
-    assert wrong.stderr == "error: policy 'mine:Mine:link=far': link must be a number, got 'far'\n"
+    assert (
+        wrong.stderr == "error: policy 'mine:Mine:link=far': link must be a number, got 'far'. See docs/policies.md\n"
+    )
     right = fedfloor_command("simulate", "quick", "--policy", "mine:Mine:link=2", "--format", "json")
     assert "ValueError: float" in right.stderr
     assert json.loads(right.stdout or "[]") == []

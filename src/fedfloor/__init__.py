@@ -7,18 +7,26 @@
 """
 
 __all__ = [
+    "Comparison",
     "FedfloorError",
     "Run",
     "__version__",
+    "check",
     "compare",
+    "evaluate",
+    "holding",
     "load",
     "load_model",
+    "measure",
     "plan",
+    "profile",
     "read",
     "report",
     "run",
     "simulate",
+    "tradeoff",
     "vary",
+    "watch",
 ]
 
 from typing import TYPE_CHECKING, Any
@@ -26,7 +34,26 @@ from typing import TYPE_CHECKING, Any
 from fedfloor.errors import FedfloorError
 
 if TYPE_CHECKING:
-    from fedfloor.api import Run, compare, load, load_model, plan, read, report, run, simulate, vary
+    from fedfloor.api import (
+        Comparison,
+        Run,
+        check,
+        compare,
+        evaluate,
+        holding,
+        load,
+        load_model,
+        measure,
+        plan,
+        profile,
+        read,
+        report,
+        run,
+        simulate,
+        tradeoff,
+        vary,
+        watch,
+    )
 
 __version__ = "0.1.0"
 

@@ -88,6 +88,21 @@ def flag_problem(value: object) -> str:
     return "" if isinstance(value, bool) else f"must be True or False, got {shown(value)}"
 
 
+def _policy(value: object) -> str:
+    if isinstance(value, type) and callable(getattr(value, "schedule", None)):
+        return f"is the class {value.__name__}, not an object of it. Write {value.__name__}()"
+    if isinstance(value, str) or callable(getattr(value, "schedule", None)):
+        return ""
+    return f"must be NAME[:key=value,...] or an object with schedule(state), got {shown(value)}"
+
+
+def _policies(value: object) -> str:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        write = f". Write [{shown(value)}]" if not _policy(value) else ""
+        return f"must be a list of policies, got {'a string' if isinstance(value, str) else shown(value)}{write}"
+    return next(filter(None, map(_policy, value)), "")
+
+
 def _function(value: object) -> str:
     return "" if callable(value) else f"must be a function, got {shown(value)}"
 
@@ -168,8 +183,8 @@ _FUNCTION = Check(_function)
 #: name of an argument -> what it must be; arguments that are not listed are checked by the functions that take them
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
-        "policy": Check(functools.partial(text_problem, must="NAME[:key=value,...]"), PolicyError),
-        "policies": Check(texts_problem, PolicyError),
+        "policy": Check(_policy, PolicyError),
+        "policies": Check(_policies, PolicyError),
         "overrides": Check(functools.partial(texts_problem, must="a list of section.key=value"), ScenarioError),
         "rounds": _COUNT,
         "seed": _COUNT,
@@ -185,6 +200,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "resume": _FLAG,
         "training": _FLAG,
         "pdf": _FLAG,
+        "progress": _FLAG,
         "name": Check(text_problem, DataError),
         "model": Check(text_problem, ModelError),
         "shape": Check(functools.partial(text_problem, must="text such as '3,32,32'"), ModelError),

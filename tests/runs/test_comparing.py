@@ -255,17 +255,29 @@ def test_a_policy_given_twice_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "policies", "more"),
+    ("policies", "more", "expected"),
     [
-        ("policy", ["random", "__main__:Mine"], ()),
-        pytest.param("model", ["random"], ("model.name=__main__:network",), marks=pytest.mark.slow),
+        (
+            ["random"],
+            ("model.name=__main__:network",),
+            "model '__main__:network': is defined in the program itself, which the processes of a comparison cannot "
+            "import. Move it into a module of its own",
+        ),
+        (
+            ["random", "__main__:Mine"],
+            (),
+            "policy '__main__:Mine': sending it to the processes of a comparison needs the extra 'notebook'. Install "
+            "it with: pip install 'fedfloor[notebook]'",
+        ),
     ],
+    ids=["model", "policy"],
 )
 def test_what_the_started_program_defines_is_refused_without_a_traceback(
-    what: str, policies: list[str], more: tuple[str, ...], tmp_path: Path
+    policies: list[str], more: tuple[str, ...], expected: str, tmp_path: Path
 ) -> None:
     (tmp_path / "program.py").write_text(
         "import sys\n"
+        "sys.modules['cloudpickle'] = None  # as if it were not installed\n"
         "import fedfloor\n"
         "from fedfloor.errors import FedfloorError\n"
         "from fedfloor.scheduling.policies.random import RandomScheduler as Mine\n"
@@ -280,8 +292,6 @@ def test_what_the_started_program_defines_is_refused_without_a_traceback(
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "program.py"]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
-    name = "__main__:Mine" if what == "policy" else "__main__:network"
-    problem = "is defined in the program itself, which the processes of a comparison cannot import"
-    assert done.stdout == f"{what} '{name}': {problem}. Move it into a module of its own\n"
+    assert done.stdout == f"{expected}\n"
     assert (done.stderr, done.returncode) == ("", 0)
     assert not (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 __all__ = [
     "Run",
     "evaluate",
+    "folder_of",
     "load",
     "load_model",
     "plan_runs",
@@ -21,11 +22,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from fedfloor.arguments import checked, given_path, path_or_none, refuse_other
 from fedfloor.errors import MissingExtraError, RunLogError, shown
-from fedfloor.rounds.events import Tell, silent
+from fedfloor.notebooks.bars import Bar, bar
+from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
 from fedfloor.runs.options import RunArguments, RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, as_begun, load, planned_run, with_folders
+from fedfloor.runs.planned import (
+    PlannedRun,
+    ScenarioSource,
+    as_begun,
+    load,
+    planned_run,
+    refuse_unnamed,
+    with_folders,
+)
 from fedfloor.runs.simulate import Run, simulate_planned
+from fedfloor.scheduling.objects import PolicySource
 
 if TYPE_CHECKING:
     from fedfloor.runs.evaluate import Evaluation
@@ -36,19 +47,22 @@ if TYPE_CHECKING:
 @checked
 def simulate(
     scenario: ScenarioSource,
-    policy: str | None = None,
+    policy: PolicySource | None = None,
     rounds: int | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     own: bool = False,
     out: str | Path | None = None,
+    progress: bool = False,
     on_round: Callable[[RoundRecord], None] = lambda _: None,
 ) -> Run:
     """Run rounds of scheduling on the simulated plant, without training.
 
-    `policy` is `NAME[:key=value,...]`, the scenario's own if left out. `ddsra` without `v` has the V of a
-    scenario whose own policy is ddsra. With `out` the run folder is written there.
+    `scenario` is a TOML file, the name of a preset, a dict with the keys of a file, or what `load` returns. `policy` is
+    `NAME[:key=value,...]` or an object such as `Ddsra(v=1)`; the scenario's own if left out. The name `ddsra` without
+    `v` has the V of a scenario whose own policy is ddsra. With `out` the run folder is written there; `progress=True`
+    shows a bar.
 
     Examples
     --------
@@ -58,27 +72,36 @@ def simulate(
     [0, 1, 2, 3]
     """
     planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, own=own)
-    return simulate_planned(_in_folder(planned, out), on_round=on_round)
+    with bar(planned.label, planned.scenario.rounds, progress=progress) as shown_bar:
+        shown_bar.show(0, planned.first_delay)
+
+        def tell(record: RoundRecord) -> None:
+            shown_bar.show(record.round + 1, f"clock {record.clock:.0f} s")
+            on_round(record)
+
+        return simulate_planned(_in_folder(planned, out), on_round=tell)
 
 
 @checked
 def run(
     scenario: ScenarioSource,
-    policy: str | None = None,
+    policy: PolicySource | None = None,
     rounds: int | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     own: bool = False,
     out: str | Path | None = None,
+    progress: bool = False,
     on_event: Tell = silent,
     **options: Unpack[RunArguments],
 ) -> "TrainedRun":
     """Run rounds of scheduling and split training. Needs the extra 'train'.
 
-    With `out` the run folder is written there, and `resume=True` continues from its last checkpoint. The other options
-    are those of `fedfloor.runs.options.RunOptions`: until_accuracy, until_clock, workers, device, engine, ray_address,
-    data_dir, and loggers, which show every round in `tensorboard` or `mlflow`.
+    The result has the trained network as `model`, a torch module. Arguments are those of `simulate`. With `out` the run
+    folder is written there, and `resume=True` continues from its last checkpoint. The other options are those of
+    `fedfloor.runs.options.RunOptions`: until_accuracy, until_clock, workers, device, engine, ray_address, data_dir, and
+    loggers, which show every round in `tensorboard` or `mlflow`.
 
     Examples
     --------
@@ -92,14 +115,34 @@ def run(
         raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
     planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, own=own, training=True)
     if chosen.resume and out is not None:
+        refuse_unnamed(planned)
         planned = as_begun(planned, Path(out))
-    return run_planned(_in_folder(planned, out), chosen, on_event=on_event)
+    with bar(planned.label, planned.scenario.rounds, progress=progress) as shown_bar:
+        shown_bar.show(0, planned.first_delay)
+        return run_planned(_in_folder(planned, out), chosen, on_event=_telling(shown_bar, on_event))
+
+
+def _telling(shown_bar: Bar, on_event: Tell) -> Tell:
+    """What shows the events of a run on a bar, and passes them on."""
+    done, accuracy = 0, ""
+
+    def tell(event: Event) -> None:
+        nonlocal done, accuracy
+        done = event.resumed if event.resumed is not None else done
+        if event.record is not None:
+            done = event.record.round + 1
+            accuracy = accuracy if event.record.accuracy is None else f"accuracy {event.record.accuracy:.1%}"
+        busy = f"reading {event.reading}" if event.reading else "estimating rates" if event.estimating else ""
+        shown_bar.show(done, busy or accuracy)
+        on_event(event)
+
+    return tell
 
 
 @checked
 def plan_runs(
     scenario: ScenarioSource,
-    policies: Sequence[str] = (),
+    policies: Sequence[PolicySource] = (),
     rounds: int | None = None,
     *,
     seed: int | None = None,
@@ -110,7 +153,7 @@ def plan_runs(
     resume: bool = False,
 ) -> list[PlannedRun]:
     """Runs of several policies, with their folders, checked before the first one starts."""
-    chosen: list[str | None] = [*policies] or [None]
+    chosen: list[PolicySource | None] = [*policies] or [None]
     runs = [
         planned_run(scenario, name, rounds, seed=seed, overrides=overrides, own=own, training=training)
         for name in chosen
@@ -148,9 +191,24 @@ def _in_folder(planned: PlannedRun, out: str | Path | None) -> PlannedRun:
     return planned if out is None else replace(planned, folder=Path(out))
 
 
+def folder_of(name: str, run: object) -> Path:
+    """The folder of a run or of a comparison, which an argument gives as such or as the result itself."""
+    if isinstance(run, str | Path):
+        return given_path(name, run)
+    folder: Path | None = getattr(run, "folder", None)
+    if folder is None:
+        kind = "run folders, or runs that have one" if name == "runs" else "a run folder, or a run that has one"
+        raise RunLogError(f"{name}: must be {kind}, got {shown(run)}. Run it with out, then name that folder")
+    return folder
+
+
 @checked
 def evaluate(
-    run: str | Path, *, export: str | Path | None = None, data_dir: str | Path | None = None, own: bool = False
+    run: "TrainedRun | str | Path",
+    *,
+    export: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    own: bool = False,
 ) -> "Evaluation":
     """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there.
 
@@ -161,22 +219,24 @@ def evaluate(
         from fedfloor.runs.evaluate import evaluate_run
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    return evaluate_run(given_path("run", run), data_dir=path_or_none(data_dir), export=path_or_none(export), own=own)
+    return evaluate_run(folder_of("run", run), data_dir=path_or_none(data_dir), export=path_or_none(export), own=own)
 
 
 @checked
 def load_model(path: str | Path, *, own: bool = False) -> "ScaledModel":
-    """The model that `evaluate` exported to a file, as a torch module that scales its inputs itself.
+    """The model of a run folder, or that `evaluate` exported to a file: a torch module that scales its inputs itself.
 
     Its inputs are samples `(n, *input)` as they are in the data, such as pixels from 0 to 255; its outputs are scores
     (n, classes). If the model is your own, the file names the code that builds it, `package.module:callable`; say
     with `own=True` that you trust that code.
     """
     try:
+        from fedfloor.runs.evaluate import model_of_run
         from fedfloor.training.network.exported import load_exported
     except ModuleNotFoundError as error:
         raise MissingExtraError("loading a model", "train") from error
-    return load_exported(Path(path), own=own)
+    place = Path(path)
+    return model_of_run(place, own=own) if place.is_dir() else load_exported(place, own=own)
 
 
 @checked

@@ -15,13 +15,16 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedfloor.arguments import checked, path_or_none
 from fedfloor.errors import ProfileError, RunLogError
-from fedfloor.runs.planned import ScenarioSource, load
+from fedfloor.notebooks.bars import Bar, bar
+from fedfloor.runs.planned import ScenarioSource, label_of, load
 
 if TYPE_CHECKING:
     from fedfloor.costs.hardware import HardwareProfile
@@ -59,11 +62,11 @@ def check(
     from fedfloor.training.data.holding import shortage_of
     from fedfloor.weather.draws import climate_of
 
-    resolved = load(scenario, overrides, seed=seed, own=own)
-    refuse_code(resolved, "policy", "aggregation", file=scenario, own=own, overrides=overrides)
+    resolved, label = load(scenario, overrides, seed=seed, own=own), label_of(scenario)
+    refuse_code(resolved, "policy", "aggregation", file=label, own=own, overrides=overrides)
     climate_of(resolved)  # reads the traces
-    make_policy(PolicySpec.of(resolved.policy))
-    make_rule(resolved.aggregation, scenario)
+    make_policy(PolicySpec.of(resolved.policy), label)
+    make_rule(resolved.aggregation, label)
     return ScenarioCheck(resolved, headline(resolved), shortage_of(resolved, path_or_none(data_dir)))
 
 
@@ -101,12 +104,33 @@ def scenario_schema() -> object:
 
 @checked
 def profile(
-    model: str, shape: str | None = None, *, batch: int = 50, costs: str = "exact", overrides: Sequence[str] = ()
+    model: str | None = None,
+    shape: str | None = None,
+    *,
+    scenario: ScenarioSource | None = None,
+    batch: int = 50,
+    costs: str | None = None,
+    overrides: Sequence[str] = (),
+    own: bool = False,
 ) -> "Profile":
-    """FLOPs and bytes of every layer of a network, and the totals for every cut. Needs the extra 'train'."""
+    """FLOPs and bytes of every layer of a network, or of that of a scenario, and the totals for every cut.
+
+    `costs` is `exact` or `paper`; left out, what the scenario says, or `exact`. A network, and a scenario without a
+    layer list, need the extra 'train'.
+    """
     from fedfloor.runs import profile as profiling
 
-    return profiling.profile(model, shape, batch=batch, costs=costs, overrides=overrides)
+    _refuse_both(model, scenario)
+    if scenario is None:
+        return profiling.profile(str(model), shape, batch=batch, costs=costs or "exact", overrides=overrides)
+    resolved = load(scenario, overrides, own=own)
+    chosen = costs or resolved.costs.model
+    return profiling.profile_layers(resolved.model.name, resolved.layers, batch=batch, costs=chosen)
+
+
+def _refuse_both(model: str | None, scenario: ScenarioSource | None) -> None:
+    if (model is None) == (scenario is None):
+        raise ProfileError("profile: must be given either a model or --scenario. Give one of them")
 
 
 @checked
@@ -121,6 +145,7 @@ def measure(
     frequency: float | None = None,
     power: str | None = None,
     out: str | Path | None = None,
+    progress: bool = False,
     on_plan: Callable[[int], None] = lambda _: None,
     on_step: Callable[[], None] = lambda: None,
 ) -> "HardwareProfile":
@@ -132,8 +157,7 @@ def measure(
     """
     from fedfloor.runs import measure as measuring
 
-    if (model is None) == (scenario is None):
-        raise ProfileError("profile: must be given either a model or --scenario. Give one of them")
+    _refuse_both(model, scenario)
     path = path_or_none(out)
     if path is not None:
         measuring.refuse_profile_file(path)
@@ -141,7 +165,18 @@ def measure(
         target = measuring.scenario_target(scenario, batches, overrides, own=own)
     else:
         target = measuring.model_target(str(model), shape, batches or (10, 50), overrides)
-    profile = measuring.measured_profile(target, frequency=frequency, power=power, on_plan=on_plan, on_step=on_step)
+    with ExitStack() as stack:
+        done, bars = count(1), list[Bar]()
+
+        def plan(steps: int) -> None:
+            bars.append(stack.enter_context(bar(target.model.name, steps, progress=progress)))
+            on_plan(steps)
+
+        def step() -> None:
+            bars[0].show(next(done))
+            on_step()
+
+        profile = measuring.measured_profile(target, frequency=frequency, power=power, on_plan=plan, on_step=step)
     if path is not None:
         measuring.write_profile(path, profile)
     return profile
@@ -189,7 +224,7 @@ def holding(
     from fedfloor.training.data.holding import gather
 
     resolved = load(scenario, overrides, seed=seed, own=own)
-    refuse_code(resolved, "data", file=scenario, own=own, overrides=overrides)
+    refuse_code(resolved, "data", file=label_of(scenario), own=own, overrides=overrides)
     return gather(resolved, path_or_none(data_dir)).table()
 
 

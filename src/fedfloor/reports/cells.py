@@ -3,12 +3,14 @@
 __all__ = [
     "IN_BRACKETS",
     "SMOOTHED",
+    "Cell",
     "Table",
     "change",
     "duration",
     "joined",
     "percentage",
     "plain",
+    "share_of",
     "spread",
     "time_unit",
     "with_interval",
@@ -17,7 +19,10 @@ __all__ = [
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Self
 
+from fedfloor.notebooks.cards import card, html_table
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.reports.statistics import FEWEST_SEEDS, Interval
 from fedfloor.rounds.summary import FINAL_ROUNDS
 
@@ -30,9 +35,22 @@ SMOOTHED = (
 )
 
 
+class Cell(str):
+    """The text of a cell, which knows the number that it shows."""
+
+    value: Interval | float
+    unit: str  #: of the number; empty for shares, counts and where the name of the column says it
+
+    def __new__(cls, text: str, value: Interval | float = math.nan, unit: str = "") -> Self:
+        """A text with its number."""
+        cell = super().__new__(cls, text)
+        cell.value, cell.unit = value, unit
+        return cell
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Strings, ready to be printed; every row is as long as the columns."""
+    """Strings, ready to be printed; every row is as long as the columns. Those that show a number are a `Cell`."""
 
     title: str
     columns: tuple[str, ...]
@@ -41,6 +59,36 @@ class Table:
 
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows)
+
+    @property
+    def values(self) -> tuple[tuple[Interval | float | str, ...], ...]:
+        """The rows as numbers: a mean over seeds as an `Interval`, shares from 0 to 1, times in seconds.
+
+        What shows no number is the text.
+        """
+        return tuple(tuple(cell.value if isinstance(cell, Cell) else cell for cell in row) for row in self.rows)
+
+    def to_pandas(self) -> DataFrame:
+        """The table as a data frame; a mean with an interval gets two more columns, `low` and `high`.
+
+        Needs the extra 'notebook'.
+        """
+        columns: dict[str, list[object]] = {}
+        for at, name in enumerate(self.columns):
+            cells = [row[at] for row in self.rows]
+            units = {cell.unit for cell in cells if isinstance(cell, Cell)}
+            key = f"{name} [{units.pop()}]" if len(units) == 1 and "" not in units else name
+            key = f"{key} ({at})" if key in columns else key  # two columns may have the same name
+            values = [cell.value if isinstance(cell, Cell) else cell for cell in cells]
+            columns[key] = [value.mean if isinstance(value, Interval) else value for value in values]
+            intervals = [value for value in values if isinstance(value, Interval)]
+            if any(value.low is not None for value in intervals):
+                for end in ("low", "high"):
+                    columns[f"{key}, {end}"] = [getattr(value, end, None) for value in values]
+        return frame_of(columns)
+
+    def _repr_html_(self) -> str:
+        return card(self.title, html_table(self.columns, self.rows))
 
 
 def plain(value: float, digits: int = 4) -> str:
@@ -52,9 +100,14 @@ def plain(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
 
 
-def percentage(value: float) -> str:
+def percentage(value: float) -> Cell:
     """A share as percent."""
-    return f"{100.0 * value:.1f} %" if math.isfinite(value) else plain(value)
+    return Cell(f"{100.0 * value:.1f} %" if math.isfinite(value) else plain(value), value)
+
+
+def share_of(part: int, whole: int) -> Cell:
+    """A part as percent of a whole, which is shown too: 98.3 % of 120."""
+    return Cell(f"{percentage(part / whole)} of {whole}", part / whole)
 
 
 def time_unit(longest: float) -> tuple[float, str]:
@@ -62,17 +115,21 @@ def time_unit(longest: float) -> tuple[float, str]:
     return (1.0, "s") if longest < 120 else (60.0, "min") if longest < 7200 else (3600.0, "h")
 
 
-def duration(interval: Interval) -> str:
+def duration(interval: Interval) -> Cell:
     """A time in the unit that fits: 48.2 s, 15.3 ± 0.4 min, 4.12 h."""
     seconds, unit = time_unit(interval.mean)
-    return with_interval(interval, f" {unit}", scale=seconds, digits=3)
+    return Cell(with_interval(interval, f" {unit}", scale=seconds, digits=3), interval, "s")
 
 
-def with_interval(interval: Interval, unit: str = "", *, scale: float = 1.0, digits: int = 4) -> str:
+def with_interval(interval: Interval, unit: str = "", *, scale: float = 1.0, digits: int = 4) -> Cell:
     """The mean and half the width of its interval, which has two digits: 46.3 ± 1.8.
 
     Fewer than four seeds have no interval but their values: 46.3 (45.1, 47.5). One seed has only its value.
     """
+    return Cell(_with_interval(interval, unit, scale, digits), interval)
+
+
+def _with_interval(interval: Interval, unit: str, scale: float, digits: int) -> str:
     mean, half = interval.mean / scale, interval.half_width
     if not math.isfinite(mean):
         return plain(mean)
@@ -84,8 +141,12 @@ def with_interval(interval: Interval, unit: str = "", *, scale: float = 1.0, dig
     return f"{mean:.{decimals}f} ± {half / scale:.{decimals}f}{unit}"
 
 
-def change(interval: Interval, unit: str, digits: int = 1) -> str:
+def change(interval: Interval, unit: str, digits: int = 1) -> Cell:
     """A difference with its sign and interval: -6.2 % [-8.1, -4.3]; with two or three seeds, (the values of all)."""
+    return Cell(_change(interval, unit, digits), interval, unit.strip())
+
+
+def _change(interval: Interval, unit: str, digits: int) -> str:
     if not math.isfinite(interval.mean):
         return plain(interval.mean)
     text = f"{interval.mean:+.{digits}f}{unit}"
@@ -103,7 +164,7 @@ def _each(interval: Interval, written: Callable[[float], str]) -> str:
 def spread(values: Iterable[int]) -> str:
     """The value they share, or the least and the largest."""
     distinct = sorted(set(values))
-    return str(distinct[0]) if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
+    return Cell(str(distinct[0]), distinct[0]) if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
 
 
 def joined(parts: Iterable[str]) -> str:

@@ -2,20 +2,24 @@
 
 __all__ = ["STEPS", "Report", "make_report", "refuse_foreign"]
 
+import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
+from statistics import fmean
 
 from fedfloor.errors import MissingExtraError, RunLogError
 from fedfloor.files import ELSEWHERE, make_private, only_writer, refused_write
+from fedfloor.notebooks.cards import Curve, card, curves, html_table
 from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
+from fedfloor.reports.palette import Look, looks_of
 from fedfloor.reports.pictures import write_pictures
-from fedfloor.reports.reading import Collection, ReadRun, collect
+from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
 from fedfloor.reports.statistics import final_accuracy, last_accuracy, steadiness
@@ -40,6 +44,14 @@ class Report:
     def __repr__(self) -> str:
         runs = len(self.collection.runs)
         return f"Report({self.collection.name}, {runs} runs, {len(self.figures)} figures, page={self.page})"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{html.escape(text)}</p>" for text in self.answers)
+        looks = looks_of(series.label for series in self.collection.series)
+        lines = [_mean_accuracy(series, look) for series, look in zip(self.collection.series, looks, strict=True)]
+        headline = self.tables[0]
+        picture = curves(lines, "rounds", "accuracy, mean over seeds")
+        return card(headline.title, said, html_table(headline.columns, headline.rows), picture)
 
     def as_json(self) -> dict[str, object]:
         """The report for programs, with SI units in the keys."""
@@ -126,6 +138,13 @@ def _only_writer(place: Path) -> Iterator[None]:
         raise refused_write(place, error, again="report again", advice=ELSEWHERE) from None
     with only_writer(pictures, again="report again"):
         yield
+
+
+def _mean_accuracy(series: Series, look: Look) -> Curve:
+    """Mean accuracy over the seeds of a series, after all rounds in which every one of them was tested."""
+    tests = [dict(zip(*run.accuracy, strict=True)) for run in series.runs]
+    rounds = [at for at in tests[0] if all(at in other for other in tests)]
+    return Curve(rounds, [fmean(test[at] for test in tests) for at in rounds], look.label, look.colour)
 
 
 def _as_json(run: ReadRun) -> dict[str, object]:

@@ -11,12 +11,13 @@ from functools import partial
 from fedfloor.errors import FedfloorError, advice_for
 from fedfloor.reports.cells import (
     IN_BRACKETS,
+    Cell,
     Table,
     change,
     duration,
     joined,
-    percentage,
     plain,
+    share_of,
     spread,
     with_interval,
 )
@@ -110,7 +111,7 @@ def _headline_row(series: Series) -> tuple[str, ...]:
         with_interval(interval(deviations), digits=2) if deviations else "",
         with_interval(mean(lambda run: run.summary.mean_delay)),
         duration(mean(lambda run: run.summary.clock)),
-        f"{percentage(completed / selected)} of {selected}" if selected else "none selected",
+        share_of(completed, selected) if selected else "none selected",
         ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items())) or "none",
         with_interval(mean(lambda run: run.summary.shortfall), digits=2),
         with_interval(mean(lambda run: run.summary.mean_energy)),
@@ -294,4 +295,4 @@ def bounds(collection: Collection) -> Table | None:
 
 
 def _cell(value: float | None, absent: str) -> str:
-    return absent if value is None else plain(value)
+    return absent if value is None else Cell(plain(value), value)

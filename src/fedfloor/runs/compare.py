@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError
+from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError, ScenarioError
 from fedfloor.files import only_writer
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
@@ -36,9 +36,10 @@ from fedfloor.runs.mirror import Changes, Kept, kept_of, write_changes
 from fedfloor.runs.options import CompareOptions, RunOptions
 from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, resolve, with_folders
 from fedfloor.runs.tradeoff import is_quick, measure_tradeoff, shortened
+from fedfloor.scheduling.objects import PolicySource
 from fedfloor.scheduling.traits import tradeoff_of
 from fedfloor.training.data.sources import dataset_files
-from fedfloor.workers.crew import Crew, LostError, Processes
+from fedfloor.workers.crew import Crew, LostError, Processes, sends_main
 from fedfloor.workers.processes import cores
 
 #: what a scenario's own policy is compared with
@@ -72,7 +73,7 @@ class Watch:
 
 def planned_comparison(
     scenario: ScenarioSource,
-    policies: Sequence[str],
+    policies: Sequence[PolicySource],
     rounds: int | None,
     *,
     seed: int | None,
@@ -83,7 +84,7 @@ def planned_comparison(
 ) -> list[PlannedRun]:
     """The runs of a comparison with their folders, all checked; without policies, the scenario's own and baselines."""
     first = resolve(scenario, overrides, seed=seed, rounds=rounds, own=own)
-    chosen: list[str | None] = [*policies] or [
+    chosen: list[PolicySource | None] = [*policies] or [
         None,
         *(name for name in BASELINES if name != first.policy.name),
     ]
@@ -121,12 +122,16 @@ def compare_planned(
 
 
 def _refuse_main(run: PlannedRun) -> None:
-    """Refuse code of the program that was started: other processes have another one and cannot import it."""
-    for what, name in (("policy", run.policy.name), ("model", run.file.model.name), ("data", run.file.data.name)):
+    """Refuse code of the program that was started: other processes have another one and cannot import it.
+
+    A policy can be sent to them with its code.
+    """
+    for what, name in (("model", run.file.model.name), ("data", run.file.data.name)):
         if name.startswith("__main__:"):
             problem = "is defined in the program itself, which the processes of a comparison cannot import"
-            error = PolicyError if what == "policy" else ScenarioError
-            raise error(f"{what} '{name}': {problem}. Move it into a module of its own")
+            raise ScenarioError(f"{what} '{name}': {problem}. Move it into a module of its own")
+    if run.policy.name.startswith("__main__:") and not sends_main():
+        raise MissingExtraError(f"policy '{run.policy.name}': sending it to the processes of a comparison", "notebook")
 
 
 def _check_folder(run: PlannedRun) -> None:

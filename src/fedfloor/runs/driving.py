@@ -30,7 +30,8 @@ from fedfloor.runs.folder import (
     refuse_fewer,
 )
 from fedfloor.runs.planned import PlannedRun
-from fedfloor.scheduling.registry import make_policy, may_keep_state, name_now
+from fedfloor.scheduling.objects import make_again
+from fedfloor.scheduling.registry import may_keep_state, name_now
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,8 +152,9 @@ def drive(
     """
     heard, every = list[Listener](), plant.scenario.training.checkpoint_every
     watch = None
-    if may_keep_state(planned.policy):
-        watch = StateWatch(shown(str(planned.policy)), lambda: make_policy(planned.policy)[1], every)
+    if may_keep_state(planned.policy) and not planned.unnamed:
+        spec, scheduler = planned.policy, planned.scheduler
+        watch = StateWatch(shown(str(spec)), lambda: make_again(spec, scheduler), every)
         heard.append(watch)
     if folder is not None:
         heard.append(folder.log)

@@ -1,12 +1,15 @@
 """`fedfloor evaluate`: the model of a run's last checkpoint on its test set."""
 
-__all__ = ["Evaluation", "evaluate_run"]
+__all__ = ["Evaluation", "evaluate_run", "model_of_run"]
 
 from pathlib import Path
-from typing import TypedDict
 
 from fedfloor.errors import RunLogError
-from fedfloor.rounds.plants.global_model import GlobalModel
+from fedfloor.notebooks.cards import card, html_table, number
+from fedfloor.notebooks.frames import DataFrame, frame_of
+from fedfloor.rounds.plants.contract import numbers_from
+from fedfloor.rounds.plants.global_model import GlobalModel, served_weights
+from fedfloor.runs.answers import Answer
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
 from fedfloor.runs.folder import SCENARIO, refuse_collection, scenario_of
@@ -14,12 +17,17 @@ from fedfloor.runs.train import fingerprint, job_of, scaled_as
 from fedfloor.runs.trust import refuse_code
 from fedfloor.training.aggregation.rules.mean import Mean
 from fedfloor.training.data.holding import gather
+from fedfloor.training.network.built import network_of
+from fedfloor.training.network.exported import ScaledModel, scaled_model
+from fedfloor.training.network.weights import Layout
 from fedfloor.training.work import undisturbed
 from fedfloor.workers.engine import engine_for
 
 
-class Evaluation(TypedDict):
+class Evaluation(Answer):
     """A run's last checkpoint on its test set, as `fedfloor evaluate --format json` prints it."""
+
+    __slots__ = ()
 
     run: str
     rounds: int  #: of the checkpoint
@@ -30,6 +38,16 @@ class Evaluation(TypedDict):
     loss: float  #: mean
     confusion: list[list[int]]  #: (C, C) true, predicted
     exported: str | None
+
+    def to_pandas(self) -> DataFrame:
+        """The confusion matrix as a data frame: rows are true classes, columns predicted ones."""
+        return frame_of({str(column): [row[column] for row in self.confusion] for column in range(len(self.confusion))})
+
+    def _repr_html_(self) -> str:
+        names = range(len(self.confusion))
+        rows = [(f"true {name}", *self.confusion[name]) for name in names]
+        title = f"test accuracy {self.accuracy:.1%} ({self.samples:,} samples), loss {number(self.loss)}"
+        return card(f"{self.run}: {title}", html_table(("", *(f"predicted {name}" for name in names)), rows))
 
 
 @undisturbed()
@@ -61,14 +79,38 @@ def evaluate_run(
     if export is not None:
         facts = facts_of(holding.scenario.model, samples.mean, samples.deviation)
         export_model(export, weights, facts)
-    return {
-        "run": str(run),
-        "rounds": checkpoint.round,
-        "data": holding.origin,
-        "same_data": checkpoint.origin.data == fingerprint(holding.samples),
-        "samples": int(confusion.sum()),
-        "accuracy": float(confusion.trace() / confusion.sum()),
-        "loss": loss,
-        "confusion": confusion.tolist(),
-        "exported": None if export is None else str(export),
-    }
+    return Evaluation(
+        run=str(run),
+        rounds=checkpoint.round,
+        data=holding.origin,
+        same_data=checkpoint.origin.data == fingerprint(holding.samples),
+        samples=int(confusion.sum()),
+        accuracy=float(confusion.trace() / confusion.sum()),
+        loss=loss,
+        confusion=confusion.tolist(),
+        exported=None if export is None else str(export),
+    )
+
+
+def model_of_run(run: Path, *, own: bool = False) -> ScaledModel:
+    """The network of a run's last checkpoint, with averaged weights if the scenario asks for them.
+
+    `own` allows the run folder to name the code of its model, which is called.
+    """
+    refuse_collection(run)
+    checkpoint = checkpoint_of(run)
+    if checkpoint is None:
+        raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
+    scenario = scenario_of(run)
+    refuse_code(scenario, "model", file=run / SCENARIO, own=own)
+    channels = scenario.model.input[0]
+    layout = Layout(network_of(scenario.model, scenario.seed))
+    try:
+        inputs = checkpoint.state.values.get("inputs")
+        if not isinstance(inputs, dict):
+            raise ValueError("it does not say how inputs are scaled; use `evaluate` with export")
+        mean, deviation = (numbers_from(inputs, key, channels) for key in ("mean", "deviation"))
+        weights = layout.named(served_weights(checkpoint.state, layout, scenario))
+        return scaled_model(scenario.model, weights, mean, deviation)
+    except ValueError as error:
+        raise checkpoint.misfit(error) from None

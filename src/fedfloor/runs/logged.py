@@ -12,6 +12,7 @@ from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario
 from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, policy_for
 from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
+from fedfloor.scheduling.objects import PolicySource
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import PolicySpec, may_keep_state, tradeoff_of_spec
 from fedfloor.scheduling.state import RoundState
@@ -19,7 +20,7 @@ from fedfloor.scheduling.traits import needs_history
 
 
 def logged_round(
-    folder: Path, index: int, policy: str | None = None, solver: str | None = None, *, own: bool = False
+    folder: Path, index: int, policy: PolicySource | None = None, solver: str | None = None, *, own: bool = False
 ) -> PlannedRound:
     """A logged round of a run folder, for a policy, or for the one that decided it.
 

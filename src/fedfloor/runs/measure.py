@@ -42,7 +42,7 @@ from fedfloor.costs.measured import fitted_rates
 from fedfloor.errors import ModelError, ProfileError, RunLogError
 from fedfloor.files import refused_write, write_whole
 from fedfloor.runs.machine import PowerReading, processor_name, read_frequency, start_power_reading
-from fedfloor.runs.planned import ScenarioSource, resolve
+from fedfloor.runs.planned import ScenarioSource, label_of, resolve
 from fedfloor.runs.profile import inferred_layers, named_model
 from fedfloor.runs.target import refuse_target
 from fedfloor.runs.trust import refuse_code
@@ -78,16 +78,17 @@ def scenario_target(
 ) -> Target:
     """The network that a scenario's costs describe, with these batches or some of those that its devices use."""
     file = with_profiles(resolve(source, overrides, own=own), lambda _: None)  # which need not have been measured yet
-    scenario = build(file, str(source))
-    refuse_code(scenario, "model", file=source, own=own, overrides=overrides)
+    label = label_of(source)
+    scenario = build(file, label)
+    refuse_code(scenario, "model", file=label, own=own, overrides=overrides)
     model = scenario.model
     if scenario.costs.width is not None:
         model = model.model_copy(update={"width": scenario.costs.width})
-    layers = inferred_layers(model, Costs(), str(source))
+    layers = inferred_layers(model, Costs(), label)
     if fingerprint(layers) != fingerprint(scenario.layers):
         problem = f"model.layers: is not the layer list of '{model.name}', which would be measured"
         advice = "`fedfloor profile MODEL --format toml` prints the list that fits"
-        raise ModelError(f"{source}: {problem}, got {len(scenario.layers)} layers. {advice}")
+        raise ModelError(f"{label}: {problem}, got {len(scenario.layers)} layers. {advice}")
     used = [device.batch(scenario.training.batch_fraction) for device in scenario.devices]
     return Target(model, scenario.layers, tuple(sorted(set(batches))) or representative(used))
 

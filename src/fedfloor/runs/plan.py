@@ -17,19 +17,23 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from fedfloor.costs.compute import round_delay
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError, shown
 from fedfloor.files import refused_write, write_whole
+from fedfloor.notebooks.cards import bars, card, html_table, number
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.simulated import simulated_outcome
+from fedfloor.runs.answers import Answer
 from fedfloor.runs.target import refuse_target
 from fedfloor.scheduling.checking import check_decision, decide
 from fedfloor.scheduling.conversion import snapshot_of, state_of
 from fedfloor.scheduling.history import no_history
+from fedfloor.scheduling.objects import PolicySource, name_policy
 from fedfloor.scheduling.registry import (
     PolicySpec,
     make_policy,
@@ -78,8 +82,10 @@ class GatewayPlan(TypedDict):
     weight: NotRequired[float]  #: factor of its model in the average; absent if the policy gives none
 
 
-class PlanAnswer(TypedDict):
+class PlanAnswer(Answer):
     """What `fedfloor plan --format json` prints."""
+
+    __slots__ = ()
 
     policy: str
     settings: Mapping[str, bool | int | float | str]
@@ -91,6 +97,42 @@ class PlanAnswer(TypedDict):
     solve_s: float
     optimality_gap: float | None
     gateways: list[GatewayPlan]
+
+    def to_pandas(self, per: Literal["gateway", "device"] = "gateway") -> DataFrame:
+        """The decision as a data frame with a row per `gateway` (a floor), or per `device` of the selected ones.
+
+        Needs the extra 'notebook'.
+        """
+        if per not in ("gateway", "device"):
+            raise RunLogError(f"to_pandas: per must be gateway or device, got {shown(per)}")
+        if per == "gateway":
+            rows = [{key: value for key, value in entry.items() if key != "devices"} for entry in self.gateways]
+        else:
+            rows = [{"gateway": entry["name"], **device} for entry in self.gateways for device in entry["devices"]]
+        return frame_of(
+            {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
+        )
+
+    def _repr_html_(self) -> str:
+        columns = ("floor", "channel", "cuts", "delay [s]", "power [W]", "energy of budget [J]", "left out because")
+        rows = [
+            (
+                entry["name"],
+                entry["channel"],
+                ", ".join(str(device["cut"]) for device in entry["devices"]),
+                entry["delay_s"] if entry["channel"] is not None else None,
+                entry["power_w"] if entry["channel"] is not None else None,
+                f"{number(entry['energy_j'])} of {number(entry['energy_budget_j'])}",
+                entry["reason"],
+            )
+            for entry in self.gateways
+        ]
+        settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
+        name = f"{self.policy}:{settings}" if settings else self.policy
+        picture = bars(
+            [(entry["name"], entry["delay_s"]) for entry in self.gateways if entry["channel"] is not None], "s"
+        )
+        return card(f"round {self.round}, {name}: {number(self.delay_s)} s", html_table(columns, rows), picture)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +153,7 @@ class PlannedRound:
 
 
 def snapshot_round(
-    snapshot: Snapshot, policy: str | None = None, solver: str | None = None, *, label: str = "snapshot"
+    snapshot: Snapshot, policy: PolicySource | None = None, solver: str | None = None, *, label: str = "snapshot"
 ) -> PlannedRound:
     """The round of a snapshot, for a policy, or for ddsra with the snapshot's V; `label` names it in messages."""
     own, state = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),)), state_of(snapshot)
@@ -136,10 +178,15 @@ def lacks_sample_losses(scheduler: Scheduler, state: RoundState) -> bool:
 
 
 def policy_for(
-    own: PolicySpec, tradeoff_v: float, policy: str | None, solver: str | None
+    own: PolicySpec, tradeoff_v: float, policy: PolicySource | None, solver: str | None
 ) -> tuple[PolicySpec, Scheduler]:
     """The policy that is asked for, or the round's own, completed by what the round says."""
     defer()  # it may be the only round that this process decides
+    if policy is not None and not isinstance(policy, str):
+        if solver is not None:
+            problem = f"--solver {solver}: the policy {type(policy).__name__} is an object, which has all its settings"
+            raise PolicyError(f"{problem}. Leave the solver out")
+        return name_policy(policy).spec, policy
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
         raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
@@ -164,21 +211,21 @@ def answer(planned: PlannedRound) -> PlanAnswer:
     usage = usage_of(state, decision.channel, outcome.allocation)
     delay = round_delay(usage.delay, decision.selected)
     weight = planned.tradeoff_v if tradeoff is None else tradeoff
-    return {
-        "policy": spec.name,
-        "settings": dict(spec.settings),
-        "solver": solver_of(spec),
-        "round": state.index,
-        "tradeoff_v": weight,
-        "objective": objective_of(weight, delay, float(state.queue[decision.selected].sum())),
-        "delay_s": delay,
-        "solve_s": seconds,
-        "optimality_gap": None if solution is None else solution.gap,
-        "gateways": [
+    return PlanAnswer(
+        policy=spec.name,
+        settings=dict(spec.settings),
+        solver=solver_of(spec),
+        round=state.index,
+        tradeoff_v=weight,
+        objective=objective_of(weight, delay, float(state.queue[decision.selected].sum())),
+        delay_s=delay,
+        solve_s=seconds,
+        optimality_gap=None if solution is None else solution.gap,
+        gateways=[
             _gateway_plan(m, state, decision, outcome, usage, None if solution is None else solution.reasons[m])
             for m in range(state.plant.gateways.count)
         ],
-    }
+    )
 
 
 def _is_logged(record: "RoundRecord", state: RoundState, decision: Decision, outcome: Outcome) -> bool:

@@ -1,9 +1,20 @@
 """From the name of a scenario to runs that are ready to start: everything is checked before anything begins."""
 
-__all__ = ["PlannedRun", "ScenarioSource", "as_begun", "load", "planned_run", "resolve", "with_folders"]
+__all__ = [
+    "PlannedRun",
+    "ScenarioSource",
+    "as_begun",
+    "label_of",
+    "load",
+    "planned_run",
+    "refuse_unnamed",
+    "resolve",
+    "with_folders",
+]
 
+import copy
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -13,15 +24,33 @@ from fedfloor.errors import PolicyError, ScenarioError, shown
 from fedfloor.runs.folder import SCENARIO, refuse_filled, refuse_other_runs, runs_below
 from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.trust import refuse_code
-from fedfloor.scenario import Scenario, ScenarioFile, build, expand, with_layers
-from fedfloor.scenario import read as read_scenario
+from fedfloor.scenario import (
+    Origin,
+    Scenario,
+    ScenarioFile,
+    build,
+    expand,
+    parse,
+    read_table,
+    section_table,
+    table_from,
+    with_layers,
+    with_overrides,
+)
 from fedfloor.scenario.file import Policy
+from fedfloor.scenario.reading import TomlTable
+from fedfloor.scenario.resolved import DERIVED
+from fedfloor.scenario.section import Section
+from fedfloor.scheduling.objects import PolicySource, name_policy
 from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, short_name, with_tradeoff_of
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import first_delay, needs_training, tradeoff_of
 from fedfloor.training.aggregation.registry import make_rule
 
-ScenarioSource: TypeAlias = str | Path
+#: a TOML file, the name of a preset, a table with the keys of a file, or what `load` returns
+ScenarioSource: TypeAlias = str | Path | Mapping[str, object] | Scenario
+
+_TABLE = "scenario"  #: names a scenario in messages that is a table
 
 _LONGEST_FOLDER = 255  #: characters, on all common file systems
 
@@ -37,16 +66,24 @@ class PlannedRun:
     folder: Path | None = None  #: where its log goes; None for nowhere
     named: PolicySpec | None = None  #: the policy as it was named, if it has the V of the scenario
     remark: str = ""  #: where V comes from, if the policy was named without one
+    unnamed: str = ""  #: why the policy, an object, cannot be made again from its name; empty if it can
 
     @property
     def label(self) -> str:
         """The policy without settings that are its defaults."""
-        return short_name(self.policy)
+        return str(self.policy) if self.unnamed else short_name(self.policy)
 
     @property
     def first_delay(self) -> str:
         """What takes long before the first decision; empty if nothing does."""
         return first_delay(self.scheduler)
+
+
+def label_of(source: ScenarioSource) -> str:
+    """How messages name a scenario."""
+    if isinstance(source, Scenario):
+        return _TABLE if source.origin is None else source.origin.label
+    return _TABLE if isinstance(source, Mapping) else str(source)
 
 
 def resolve(
@@ -59,20 +96,55 @@ def resolve(
 ) -> ScenarioFile:
     """A scenario with every group, distribution and layer settled, still in the reader's units.
 
-    `source` is a TOML file or a preset's name; `overrides` are strings of the form `section.key=value`. `own` allows
-    the file to name the code of a model, which is called if the file has no layer list.
+    `overrides` are strings of the form `section.key=value`. `own` allows the scenario to name the code of a model,
+    which is called if there is no layer list.
     """
-    if not isinstance(source, str | Path):
-        raise ScenarioError(f"scenario: must be a path or a preset's name, got {shown(source)}")
-    label = str(source)
+    return _resolved(source, overrides, seed=seed, rounds=rounds, own=own)[0]
+
+
+def _resolved(
+    source: ScenarioSource, overrides: Sequence[str], *, seed: int | None, rounds: int | None, own: bool
+) -> tuple[ScenarioFile, Origin]:
+    """A settled scenario, and what it is resolved from."""
+    table, label = _table_of(source), label_of(source)
     chosen = {key: value for key, value in (("seed", seed), ("rounds", rounds)) if value is not None}
-    file = expand(read_scenario(source, [*overrides, *(f"{key}={value}" for key, value in chosen.items())]), label)
+    table = with_overrides(table, [*overrides, *(f"{key}={value}" for key, value in chosen.items())])
+    file = expand(parse(table, label), label)
     traces = {kind: str((Path(label).parent / path).absolute()) for kind, path in file.traces if path is not None}
     model = file.model
     if model.layers is None:
-        refuse_code(file, "model", file=source, own=own, overrides=overrides)
+        refuse_code(file, "model", file=label, own=own, overrides=overrides)
         model = with_layers(model, inferred_layers(model, file.costs, label), label)
-    return file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
+        table = {**table, "model": section_table(model)}
+    file = file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
+    return file, Origin(table, label)
+
+
+def _table_of(source: ScenarioSource) -> TomlTable:
+    """The table of a scenario, which may be changed."""
+    if isinstance(source, str | Path):
+        return read_table(source)
+    if isinstance(source, Scenario):
+        return _table_again(source)
+    if isinstance(source, Mapping):
+        return table_from(source, _TABLE)
+    raise ScenarioError(f"scenario: must be a path or a preset's name, a dict or a Scenario, got {shown(source)}")
+
+
+def _table_again(scenario: Scenario) -> TomlTable:
+    """The table that a scenario was resolved from, with the sections that were replaced since."""
+    if scenario.origin is None:
+        raise ScenarioError("scenario: was not loaded from a file or a dict. Give what `fedfloor.load` returns")
+    if scenario.changed:
+        problem = f"scenario: {scenario.changed[0]}: was changed after loading"
+        raise ScenarioError(f"{problem}. Change it with overrides, or in the file or the dict that is loaded")
+    table: TomlTable = {**copy.deepcopy(dict(scenario.origin.table))}
+    before = parse(table, scenario.origin.label)
+    for key in Scenario.model_fields:
+        value = None if key in DERIVED else getattr(scenario, key)
+        if value is not None and value != getattr(before, key):
+            table[key] = section_table(value) if isinstance(value, Section) else value
+    return table
 
 
 @checked
@@ -84,7 +156,10 @@ def load(
     rounds: int | None = None,
     own: bool = False,
 ) -> Scenario:
-    """A scenario in SI units; `own=True` says that you trust the code that its file names, as in every function.
+    """A scenario in SI units: of a TOML file, a preset, a dict with the keys of a file, or another scenario.
+
+    Every function that takes a scenario takes all of these. `own=True` says that you trust the code that the scenario
+    names.
 
     Examples
     --------
@@ -93,12 +168,13 @@ def load(
     >>> scenario.radio.channels, len(scenario.devices)
     (2, 12)
     """
-    return build(resolve(scenario, overrides, seed=seed, rounds=rounds, own=own), str(scenario))
+    file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
+    return build(file, origin.label).resolved_from(origin)
 
 
 def planned_run(
     scenario: ScenarioSource,
-    policy: str | None = None,
+    policy: PolicySource | None = None,
     rounds: int | None = None,
     *,
     seed: int | None = None,
@@ -107,25 +183,45 @@ def planned_run(
     training: bool = False,
 ) -> PlannedRun:
     """A run of a scenario with a policy, or with the scenario's own; without a folder yet."""
-    file = resolve(scenario, overrides, seed=seed, rounds=rounds, own=own)
-    resolved = build(file, str(scenario))
+    file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
+    label = origin.label
+    resolved = build(file, label).resolved_from(origin)
     if policy is None:
-        refuse_code(file, "policy", file=scenario, own=own, overrides=overrides)
+        refuse_code(file, "policy", file=label, own=own, overrides=overrides)
     if training:
-        refuse_code(file, "model", "data", "aggregation", file=scenario, own=own, overrides=overrides)
+        refuse_code(file, "model", "data", "aggregation", file=label, own=own, overrides=overrides)
     if training or ":" not in resolved.aggregation.rule:
-        make_rule(resolved.aggregation, scenario)  # a wrong one is refused before anything is read or written
-    scenarios = PolicySpec.of(resolved.policy)
-    named = scenarios if policy is None else parse_policy(policy)
-    chosen = with_tradeoff_of(named, scenarios)
-    spec, scheduler = make_policy(chosen)
-    if needs_training(scheduler) and not training:
+        make_rule(resolved.aggregation, label)  # a wrong one is refused before anything is read or written
+    run = _decided_by(policy, file, resolved, label)
+    if needs_training(run.scheduler) and not training:
         problem = "needs training, which a simulation does not do"
-        raise PolicyError(f"policy {shown(str(spec))}: {problem}. Choose another policy")
-    run = _with_policy(PlannedRun(file, resolved, spec, scheduler), spec, scheduler)
-    if chosen == named:
+        raise PolicyError(f"policy {shown(str(run.policy))}: {problem}. Choose another policy")
+    return run
+
+
+def _decided_by(policy: PolicySource | None, file: ScenarioFile, scenario: Scenario, label: str) -> PlannedRun:
+    """The run of a scenario with its own policy if there is no other, one that is named, or an object."""
+    scenarios = PolicySpec.of(scenario.policy)
+    if policy is None:
+        spec, scheduler = make_policy(scenarios, label)
+        return _with_policy(PlannedRun(file, scenario, spec, scheduler), spec, scheduler)
+    if not isinstance(policy, str):
+        named = name_policy(policy)
+        return _with_policy(PlannedRun(file, scenario, named.spec, policy, unnamed=named.unnamed), named.spec, policy)
+    given = parse_policy(policy)
+    chosen = with_tradeoff_of(given, scenarios)
+    spec, scheduler = make_policy(chosen)
+    run = _with_policy(PlannedRun(file, scenario, spec, scheduler), spec, scheduler)
+    if chosen == given:
         return run
-    return replace(run, named=named, remark=f"{named}: V is {_number(scheduler)}, as in the scenario")
+    return replace(run, named=given, remark=f"{given}: V is {_number(scheduler)}, as in the scenario")
+
+
+def refuse_unnamed(run: PlannedRun) -> None:
+    """Refuse to resume a run with a policy object that cannot be made again from the name in its folder."""
+    if run.unnamed:
+        problem = f"policy {shown(str(run.policy))}: a run with this object cannot be resumed or compared"
+        raise PolicyError(f"{problem}: {run.unnamed.rstrip('.')}. Or use `simulate`, or `run` without resume")
 
 
 def _with_policy(run: PlannedRun, spec: PolicySpec, scheduler: Scheduler) -> PlannedRun:
@@ -166,6 +262,9 @@ def with_folders(
     resume that an older version began may lie under the name with every setting of its policy, or have the default V
     of its policy in place of the scenario's.
     """
+    if resume:
+        for run in runs:
+            refuse_unnamed(run)
     base = Path("runs") if out is None else out
     if out is not None and len(runs) == 1 and not nested:
         runs, folders = [as_begun(runs[0], out) if resume else runs[0]], [out]

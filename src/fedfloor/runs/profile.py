@@ -1,9 +1,10 @@
 """What a network costs, layer by layer and cut by cut: `fedfloor profile`."""
 
-__all__ = ["Profile", "inferred_layers", "layers_toml", "named_model", "profile"]
+__all__ = ["Profile", "inferred_layers", "layers_toml", "named_model", "profile", "profile_layers"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from pydantic import JsonValue
@@ -12,6 +13,8 @@ from fedfloor.costs.compute import SplitCosts, split_costs
 from fedfloor.costs.layers import COST_MODELS, LayerCosts, layer_costs
 from fedfloor.costs.plant import Workload, network_workload
 from fedfloor.errors import MissingExtraError, ModelError, ScenarioError, advice_for, named, shown
+from fedfloor.notebooks.cards import card, html_table
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.scenario import LayerSpec, parameter_count, parse_model
 from fedfloor.scenario.catalogue import NETWORKS
 from fedfloor.scenario.model import Costs, Model
@@ -45,6 +48,21 @@ class Profile:
             "layers": [self._layer(index) for index in range(len(self.layers))],
             "cuts": [self._cut(cut) for cut in range(len(self.layers) + 1)],
         }
+
+    def to_pandas(self, per: Literal["layer", "cut"] = "layer") -> DataFrame:
+        """The costs as a data frame with a row per `layer` or per `cut`. Needs the extra 'notebook'."""
+        if per not in ("layer", "cut"):
+            raise ModelError(f"to_pandas: per must be layer or cut, got {shown(per)}")
+        count = len(self.layers)
+        rows = (
+            [self._layer(at) for at in range(count)] if per == "layer" else [self._cut(at) for at in range(count + 1)]
+        )
+        return frame_of({key: [row[key] for row in rows] for key in rows[0]})
+
+    def _repr_html_(self) -> str:
+        rows = [tuple(self._cut(cut).values()) for cut in range(len(self.layers) + 1)]
+        title = f"{self.model}, {self.cost_model} costs of one iteration, batch {self.batch}"
+        return card(title, html_table([*self._cut(0)], rows))
 
     def _layer(self, index: int) -> dict[str, JsonValue]:
         layer, costs = self.layers[index], self.costs
@@ -84,15 +102,25 @@ class Profile:
 
 def profile(name: str, shape: str | None, *, batch: int, costs: str, overrides: Sequence[str] = ()) -> Profile:
     """Costs of a built-in network or of `package.module:callable` for samples of the given shape."""
-    if costs not in COST_MODELS:
-        raise ModelError(f"costs: unknown cost model, got {shown(costs)}. {advice_for(costs, COST_MODELS)}")
+    _refuse_unknown(costs)
     model = named_model(name, shape, overrides)
     layers = inferred_layers(model, Costs(), f"profile {named(name)}")
+    return profile_layers(model.name, layers, batch=batch, costs=costs)
+
+
+def _refuse_unknown(costs: str) -> None:
+    if costs not in COST_MODELS:
+        raise ModelError(f"costs: unknown cost model, got {shown(costs)}. {advice_for(costs, COST_MODELS)}")
+
+
+def profile_layers(name: str, layers: tuple[LayerSpec, ...], *, batch: int, costs: str) -> Profile:
+    """Costs of a layer list."""
+    _refuse_unknown(costs)
     per_layer = layer_costs(layers, costs)
     workload = network_workload(layers, per_layer, local_iterations=1, min_cut=0)
     every_cut = np.arange(len(layers) + 1)
     split = split_costs(workload, every_cut, np.full(every_cut.size, float(batch)))
-    return Profile(model.name, costs, batch, layers, per_layer, workload, split)
+    return Profile(name, costs, batch, layers, per_layer, workload, split)
 
 
 def named_model(name: str, shape: str | None, overrides: Sequence[str] = ()) -> Model:

@@ -18,12 +18,13 @@ from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import claimed_folder, drive
 from fedfloor.runs.folder import read_records
 from fedfloor.runs.planned import PlannedRun
+from fedfloor.runs.shown import Shown, run_card
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import PolicySpec
 
 
 @dataclass(frozen=True, eq=False)  # without slots, which leave no room for what is read once
-class Run:
+class Run(Shown):
     """A finished simulation: its rounds as they are logged, and their wall-clock times."""
 
     scenario: Scenario
@@ -34,7 +35,7 @@ class Run:
     _kept: tuple[RoundRecord, ...] = ()  #: the rounds of a run without a folder
 
     @cached_property
-    def records(self) -> tuple[RoundRecord, ...]:
+    def records(self) -> tuple[RoundRecord, ...]:  # type: ignore[override]  # read-only, as a field would be
         """All rounds; those of a run with a folder are read from its log when they are first asked for."""
         return self._kept if self.folder is None else tuple(read_records(self.folder, self.summary.rounds))
 
@@ -45,6 +46,10 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.scenario.name}, {self.policy}, {self.summary.rounds} rounds, folder={self.folder})"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.scenario.name}, {self.policy}: {self.summary.rounds} simulated rounds"
+        return run_card(title, self.summary, self.records)
 
 
 @checked

@@ -1,11 +1,14 @@
 """`fedfloor tradeoff`: ddsra simulated for many V on the same weather."""
 
-__all__ = ["STEPS", "is_quick", "measure_tradeoff", "shortened"]
+__all__ = ["STEPS", "Tradeoff", "is_quick", "measure_tradeoff", "shortened"]
 
 from collections.abc import Callable, Sequence
+from dataclasses import astuple, fields
 
 import numpy as np
 
+from fedfloor.notebooks.cards import Curve, card, curves, html_table
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.loop import run_rounds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.summary import summarise
@@ -18,6 +21,24 @@ STEPS = (0.0, *(round(10 ** (k / 2), 6) for k in range(-6, 3)), 1e2, 1e3, 1e4, 1
 
 _ROUNDS = 200  #: of a quick look
 _PAIRS = 100  #: floors x channels up to which the trade-off takes seconds
+
+
+class Tradeoff(tuple[TradeoffPoint, ...]):
+    """The points of a trade-off over V, smallest V first."""
+
+    __slots__ = ()
+
+    def to_pandas(self) -> DataFrame:
+        """The points as a data frame, one row for every V. Needs the extra 'notebook'."""
+        return frame_of({entry.name: [getattr(point, entry.name) for point in self] for entry in fields(TradeoffPoint)})
+
+    def _repr_html_(self) -> str:
+        columns = ("V", "mean delay [s]", "delay bound [s]", "shortfall", "shortfall bound")
+        rows = [astuple(point) for point in self]
+        table = html_table(columns, [(v, delay, bound, short, most) for v, delay, short, bound, most in rows])
+        ends = [(point.shortfall, point.mean_delay_s) for point in self if point.mean_delay_s is not None]
+        line = Curve([at for at, _ in ends], [delay for _, delay in ends])
+        return card("ddsra over V", table, curves([line], "worst shortfall", "mean delay [s]"))
 
 
 def is_quick(scenario: Scenario) -> bool:

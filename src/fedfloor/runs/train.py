@@ -1,13 +1,16 @@
 """`fedfloor run`: rounds of scheduling and split training."""
 
-__all__ = ["TrainedRun", "fingerprint", "job_of", "scaled_as", "train_planned"]
+__all__ = ["ServedModel", "TrainedRun", "fingerprint", "job_of", "scaled_as", "train_planned"]
 
 import zlib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints
@@ -27,6 +30,7 @@ from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.folder import BOUNDS, HOLDING, RunFolder, write_json
 from fedfloor.runs.options import RunOptions
 from fedfloor.runs.planned import PlannedRun
+from fedfloor.runs.shown import Shown, run_card
 from fedfloor.scenario import ScenarioFile
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.traits import needs_sample_losses
@@ -35,6 +39,7 @@ from fedfloor.training.data.holding import Holding, gather
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.network.built import network_of
 from fedfloor.training.network.description import describe, has_batch_norm
+from fedfloor.training.network.exported import ScaledModel, scaled_model
 from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.trial import try_model
 from fedfloor.training.work import Job, has_device, undisturbed
@@ -43,7 +48,16 @@ from fedfloor.workers.processes import cores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TrainedRun:
+class ServedModel:
+    """The weights that a run ends with, averaged if its scenario asks for it, and how inputs are scaled."""
+
+    weights: Mapping[str, npt.NDArray[np.generic]]
+    mean: Floats  #: (C,) per channel
+    deviation: Floats  #: (C,) per channel
+
+
+@dataclass(frozen=True, eq=False)  # without slots, which leave no room for the model
+class TrainedRun(Shown):
     """The result of a training run."""
 
     scenario: Scenario  #: with what every device holds
@@ -55,6 +69,21 @@ class TrainedRun:
     resumed: int  #: rounds that were done before this process
     bounds: tuple[Bound, ...]  #: the theorems beside what was measured
     folder: Path | None  #: where the log is, if one was asked for
+    served: ServedModel  #: what `model` is built from
+
+    @cached_property
+    def model(self) -> ScaledModel:
+        """The trained network as a torch module in evaluation mode, on the CPU; it is built when it is first asked for.
+
+        Its inputs are samples (n, *input) as they are in the data, such as pixels from 0 to 255, which it scales
+        itself; its outputs are scores (n, classes). Weights are averaged if the scenario asks for it, as in `evaluate`.
+        """
+        served = self.served
+        return scaled_model(self.scenario.model, served.weights, served.mean, served.deviation)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.scenario.name}, {self.records[-1].policy}: {len(self.records)} rounds"
+        return run_card(title, self.summary, self.records, [("test accuracy", f"{self.accuracy:.1%}")])
 
     def __repr__(self) -> str:
         rounds = f"{len(self.records)} rounds, accuracy {self.accuracy:.4f}"
@@ -133,11 +162,12 @@ def _train_on(
         )
         driven = Driven.of(rounds, earlier)
         confusion, loss = plant.evaluate()
+        served = ServedModel(engine.work.layout.named(plant.served), samples.mean, samples.deviation)
         bounds = run_bounds(scenario, planned.scheduler, driven.records, plant.convergence())
         if folder is not None:
             write_json(folder.path / BOUNDS, [asdict(bound) for bound in bounds])
     return TrainedRun(
-        scenario=scenario,
+        scenario=scenario.resolved_from(scenario.origin),
         records=driven.records,
         timings=driven.timings,
         confusion=confusion,
@@ -146,6 +176,7 @@ def _train_on(
         resumed=done,
         bounds=bounds,
         folder=planned.folder,
+        served=served,
     )
 
 

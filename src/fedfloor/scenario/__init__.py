@@ -6,6 +6,7 @@ __all__ = [
     "Floor",
     "Gateway",
     "LayerSpec",
+    "Origin",
     "Radio",
     "Scenario",
     "ScenarioFile",
@@ -13,17 +14,34 @@ __all__ = [
     "expand",
     "is_preset",
     "parameter_count",
+    "parse",
     "parse_model",
     "preset_names",
     "preset_summary",
     "read",
+    "read_table",
     "resolved_toml",
+    "section_table",
     "starter",
+    "table_from",
     "with_layers",
+    "with_overrides",
 ]
 
-from fedfloor.scenario.expand import build, expand, resolved_toml
+from fedfloor.scenario.expand import build, expand, resolved_toml, section_table
 from fedfloor.scenario.file import Baseline, ScenarioFile
 from fedfloor.scenario.layers import LayerSpec, parameter_count
-from fedfloor.scenario.reading import is_preset, parse_model, preset_names, preset_summary, read, starter, with_layers
-from fedfloor.scenario.resolved import Device, Floor, Gateway, Radio, Scenario
+from fedfloor.scenario.reading import (
+    is_preset,
+    parse,
+    parse_model,
+    preset_names,
+    preset_summary,
+    read,
+    read_table,
+    starter,
+    table_from,
+    with_layers,
+    with_overrides,
+)
+from fedfloor.scenario.resolved import Device, Floor, Gateway, Origin, Radio, Scenario

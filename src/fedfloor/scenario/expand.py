@@ -1,6 +1,6 @@
 """Groups and distributions -> single floors and devices with plain numbers -> plant in SI units."""
 
-__all__ = ["build", "expand", "resolved_toml", "stream"]
+__all__ = ["build", "expand", "resolved_toml", "section_table", "stream"]
 
 import itertools
 import math
@@ -130,6 +130,11 @@ def resolved_toml(file: ScenarioFile) -> str:
     for key, names in _OPTIONAL_KEYS.items():
         idle[key] = {name for name in names if _is_default(getattr(file, key), name)}
     return tomli_w.dumps(_without_none(file.model_dump(mode="python", exclude=idle)))
+
+
+def section_table(section: Section) -> dict[str, object]:
+    """A section as its table in a file."""
+    return _without_none(section.model_dump(mode="python"))
 
 
 def _is_default(section: Section, key: str) -> bool:

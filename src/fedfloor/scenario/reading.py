@@ -1,15 +1,19 @@
-"""TOML file or preset name -> validated `ScenarioFile`; every error names file, field, value and remedy."""
+"""TOML file, preset name or table -> validated `ScenarioFile`; every error names file, field, value and remedy."""
 
 __all__ = [
+    "TomlTable",
     "is_preset",
     "parse",
     "parse_model",
     "preset_names",
     "preset_summary",
     "read",
+    "read_table",
     "starter",
+    "table_from",
     "value_of",
     "with_layers",
+    "with_overrides",
 ]
 
 import tomllib
@@ -19,6 +23,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 from pydantic import ValidationError
 
 from fedfloor.errors import ScenarioError, advice_for, named, shown
@@ -53,11 +58,34 @@ def preset_summary(name: str) -> str:
 
 def read(source: str | Path, overrides: Sequence[str] = ()) -> ScenarioFile:
     """Read a scenario from a TOML file or by a preset's name, with `section.key=value` overrides applied."""
-    label = str(source)
-    table = _table(label)
+    return parse(with_overrides(read_table(source), overrides), str(source))
+
+
+def with_overrides(table: TomlTable, overrides: Sequence[str]) -> TomlTable:
+    """The table with `section.key=value` overrides applied, which changes it."""
     for override in overrides:
         _apply(override, table)
-    return parse(table, label)
+    return table
+
+
+def table_from(values: Mapping[str, object], label: str) -> TomlTable:
+    """A copy of a scenario that Python code made, in the types that a file has: lists, and plain numbers."""
+    try:
+        return {key: _plain(value) for key, value in values.items()}
+    except RecursionError:
+        raise ScenarioError(
+            f"{label}: is nested too deeply. Give the tables that `fedfloor schema` describes"
+        ) from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
 
 
 def parse(table: Mapping[str, object], label: str) -> ScenarioFile:
@@ -100,8 +128,9 @@ def starter(preset: str | None = None) -> str:
     return commented(preset, _presets()[preset].read_text(encoding="utf-8"))
 
 
-def _table(label: str) -> TomlTable:
-    path = Path(label)
+def read_table(source: str | Path) -> TomlTable:
+    """The table of a TOML file or of a preset, not validated yet."""
+    label, path = str(source), Path(source)
     if is_preset(label) and not path.is_file():
         raw = _presets()[label].read_bytes()
     else:

@@ -1,15 +1,30 @@
 """The plant in SI units: what every formula, solver and simulation starts from."""
 
-__all__ = ["Battery", "Device", "DeviceLink", "Floor", "Gateway", "Radio", "Scenario"]
+__all__ = ["DERIVED", "Battery", "Device", "DeviceLink", "Floor", "Gateway", "Origin", "Radio", "Scenario"]
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    field_serializer,
+)
 
 from fedfloor.scenario.file import Aggregation, Baseline, Data, Deploy, Participation, Policy, Precision, Training
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.model import Costs, Model
+
+#: fields of a scenario in SI units, which are computed from its file; the others are sections of the file
+DERIVED = ("radio", "floors", "battery", "layers", "traces", "profiles")
 
 
 class _Si(BaseModel):
@@ -96,6 +111,14 @@ class Radio(_Si):
     path_loss_exponent: NonNegativeFloat  #: [1]    nu
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """What a scenario was resolved from, so that it can be resolved again with another seed or with overrides."""
+
+    table: Mapping[str, object]  #: of the scenario file, with overrides applied and layers inferred
+    label: str  #: that names it in messages
+
+
 class Scenario(_Si):
     """Everything a run needs to know: every distribution is drawn, every group written out, every unit SI."""
 
@@ -120,6 +143,33 @@ class Scenario(_Si):
     policy: Policy
     traces: dict[str, Path]  #: file with recorded values, by what it replaces
     profiles: dict[Path, str] = Field(default_factory=dict, exclude=True, repr=False)  #: text of every profile
+
+    _origin: Origin | None = PrivateAttr(default=None)
+    _derived: tuple[object, ...] = PrivateAttr(default=())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two scenarios are the same plant, whatever they were resolved from."""
+        return isinstance(other, Scenario) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]  # it holds tables
+
+    @property
+    def origin(self) -> Origin | None:
+        """What the scenario was resolved from; None if it was made in another way."""
+        return self._origin
+
+    def resolved_from(self, origin: Origin | None) -> Self:
+        """The scenario, which remembers what it was resolved from."""
+        derived = tuple(getattr(self, key) for key in DERIVED)
+        scenario = self.model_copy()
+        scenario.__pydantic_private__ = {"_origin": origin, "_derived": derived}
+        return scenario
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Fields that were changed since and that no longer follow from the origin."""
+        pairs = zip(DERIVED, self._derived, strict=True) if self._derived else ()
+        return tuple(key for key, value in pairs if getattr(self, key) is not value)
 
     @property
     def seed_of_plant(self) -> int:

@@ -1,10 +1,14 @@
 """Policies by name: `random`, `ddsra:v=1000`, `package.module:Class`, or the entry point group `fedfloor.policies`."""
 
 __all__ = [
+    "PAGE",
+    "UNNAMED",
     "PolicySpec",
+    "Setting",
     "make_policy",
     "may_keep_state",
     "name_now",
+    "name_of_class",
     "parse_policy",
     "policy_summaries",
     "short_name",
@@ -20,12 +24,13 @@ from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Self
 
 from fedfloor.errors import PolicyError, advice_for, shown
-from fedfloor.references import find_reference, in_declared_types, where_raised
+from fedfloor.references import in_declared_types, made, own_class
 from fedfloor.scenario.file import Policy
 from fedfloor.scheduling import policies
 from fedfloor.scheduling.allocating import Selecting
@@ -37,6 +42,8 @@ _BUILT_IN = MappingProxyType(
     {module.name: f"{policies.__name__}.{module.name}" for module in iter_modules(policies.__path__)}
 )
 _GROUP = "fedfloor.policies"
+PAGE = "docs/policies.md"  #: describes policies and their settings
+UNNAMED = "-object"  #: end of the name of a policy object that cannot be made again from its name
 
 Setting = bool | int | float | str
 
@@ -100,22 +107,29 @@ def name_now(logged: str) -> str:
         return logged
 
 
-def make_policy(spec: PolicySpec) -> tuple[PolicySpec, Scheduler]:
-    """Create a policy; returns its spec with every setting filled in, and the policy."""
-    kind = _load(spec.name)
-    entries = {entry.name: entry for entry in fields(kind)} if is_dataclass(kind) else {}
-    for key, _ in spec.settings:
-        if is_dataclass(kind) and key not in entries:
-            advice = advice_for(key, entries) if entries else "The policy has no settings."
-            raise PolicyError(f"policy {shown(str(spec))}: unknown setting {shown(key)}. {advice}")
-    try:
-        settings = in_declared_types(kind, dict(spec.settings))
-        policy = kind(**settings)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"policy {shown(str(spec))}: {error}") from None
-    except (Exception, SystemExit) as error:  # the user's class may raise anything
-        raise PolicyError(f"policy {shown(str(spec))}: creating it failed: {where_raised(error)}") from error
-    return PolicySpec(spec.name, _all_settings(spec, entries.values(), policy, settings)), policy
+def make_policy(spec: PolicySpec, file: str | Path | None = None) -> tuple[PolicySpec, Scheduler]:
+    """Create a policy; returns its spec with every setting filled in, and the policy.
+
+    Errors name the scenario's file, if that names the policy.
+    """
+    kind = _load(spec.name, f"policy {shown(spec.name)}" if file is None else f"{file}: policy.name {shown(spec.name)}")
+    label = f"policy {shown(str(spec))}" if file is None else f"{file}: policy.settings of {shown(spec.name)}"
+    policy: Scheduler = made(kind, dict(spec.settings), label, PolicyError, page=PAGE)
+    settings = in_declared_types(kind, dict(spec.settings))
+    return PolicySpec(spec.name, _all_settings(spec, _entries(kind), policy, settings)), policy
+
+
+def _entries(kind: type[Any]) -> tuple[Field[Any], ...]:
+    return fields(kind) if is_dataclass(kind) else ()
+
+
+def name_of_class(kind: type[object]) -> str:
+    """Name of a policy's class: that of a policy of this package or of an entry point, or `package.module:Class`."""
+    module, reference = kind.__module__, f"{kind.__module__}:{kind.__qualname__}"
+    for name, place in _references().items():
+        if reference == (f"{place}:{_first_class(place)}" if place == module else place):
+            return name
+    return reference
 
 
 def may_keep_state(spec: PolicySpec) -> bool:
@@ -230,22 +244,24 @@ def _references() -> dict[str, str]:
     return {**installed, **_BUILT_IN}
 
 
-def _load(name: str) -> type[Any]:
+def _load(name: str, label: str = "") -> type[Any]:
+    label = label or f"policy {shown(name)}"
     if name in _BUILT_IN:
-        module = import_module(_BUILT_IN[name])
-        built_in: type[Any] = getattr(module, module.__all__[0])
+        built_in: type[Any] = getattr(import_module(_BUILT_IN[name]), _first_class(_BUILT_IN[name]))
         return built_in
     references = _references()
+    if name not in references and name.endswith(UNNAMED):
+        problem = "was a Python object, and no other one can be made from its name"
+        raise PolicyError(f"{label}: {problem}. Give the policy; see docs/python.md")
     if name not in references and ":" not in name:
-        raise PolicyError(f"policy {shown(name)}: unknown. {advice_for(name, references)}")
-    policy_class = find_reference(references.get(name, name), f"policy {shown(name)}", PolicyError)
-    if not isinstance(policy_class, type):
-        problem = f"is a {type(policy_class).__name__}, not a class"
-        raise PolicyError(f"policy {shown(name)}: {problem}. Name a class with schedule(state)")
-    if not callable(getattr(policy_class, "schedule", None)):  # before any object of it is made
-        problem = f"{policy_class.__name__} has no method schedule(state)"
-        raise PolicyError(f"policy {shown(name)}: {problem}. See docs/policies.md")
-    return policy_class
+        raise PolicyError(f"{label}: unknown. {advice_for(name, references)}")
+    return own_class(references.get(name, name), label, PolicyError, ("schedule",), page=PAGE)
+
+
+def _first_class(module: str) -> str:
+    """Name of the class of a policy of this package."""
+    name: str = import_module(module).__all__[0]
+    return name
 
 
 def _value(text: str) -> Setting:

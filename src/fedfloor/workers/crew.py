@@ -1,6 +1,6 @@
 """Crews: functions that run in other processes, several at a time, and send messages while they run."""
 
-__all__ = ["Crew", "LostError", "News", "Processes", "serve"]
+__all__ = ["Crew", "LostError", "News", "Processes", "sends_main", "serve"]
 
 import contextlib
 import pickle
@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -56,6 +57,21 @@ class Crew(Protocol):
         """End all work that still runs."""
 
 
+def sends_main() -> bool:
+    """Whether objects of classes can be sent that the program itself defines, a notebook for example."""
+    return find_spec("cloudpickle") is not None
+
+
+def _packed(work: object) -> bytes:
+    """Pickle something; what the program itself defines is packed with its code, if that is possible."""
+    if not sends_main():
+        return pickle.dumps(work)
+    import cloudpickle  # noqa: PLC0415  # an extra
+
+    packed: bytes = cloudpickle.dumps(work)
+    return packed
+
+
 class Processes:
     """Crew of local processes, one for every piece of work; they end as soon as this process does."""
 
@@ -71,7 +87,7 @@ class Processes:
     def start(self, number: int, function: Callable[..., None], *arguments: Any) -> None:
         """See `Crew`."""
         try:
-            work = pickle.dumps((function, arguments))
+            work = _packed((function, arguments))
         except Exception as error:  # users' objects may raise anything
             problem = f"policy, model and data must be importable in another process: {error}"
             raise FedfloorError(f"{problem}. Define them in a module that can be imported") from None

@@ -1,6 +1,6 @@
 """The model that floors learn together, as the base station keeps it: what all plants that learn have in common."""
 
-__all__ = ["GlobalModel", "Received", "Tested", "diverged"]
+__all__ = ["GlobalModel", "Received", "Tested", "diverged", "served_weights"]
 
 import math
 import time
@@ -24,7 +24,7 @@ from fedfloor.training.aggregation.contract import Rule
 from fedfloor.training.aggregation.gaps import Gaps
 from fedfloor.training.aggregation.normalising import iteration_scales
 from fedfloor.training.exchange import Exchange
-from fedfloor.training.network.weights import distance
+from fedfloor.training.network.weights import Layout, distance
 from fedfloor.training.tasks import Task
 from fedfloor.workers.engine import Engine
 
@@ -242,16 +242,28 @@ class GlobalModel:
 
     def load(self, state: PlantState) -> None:
         """Take the weights of a checkpoint, also the averaged ones; a ValueError says why they do not fit."""
-        try:
-            self.weights = self.engine.work.layout.vector(state.weights)
-        except KeyError as error:
-            raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
+        self.weights = _weights_of(state, self.engine.work.layout)
         if self._averaged is not None:
             rounds, averaged = state.values.get("averaged_rounds"), state.memory.get(_AVERAGED)
             if type(rounds) is not int or rounds < 0 or (averaged is None) != (rounds == 0):
                 raise ValueError(f"averaged_rounds must be the number of averaged rounds, got {shown(rounds)}")
             self._averaged.rounds = rounds
             self._averaged.weights = None if averaged is None else _vector(averaged, self.weights.size)
+
+
+def served_weights(state: PlantState, layout: Layout, scenario: Scenario) -> Vector:
+    """The weights (P,) of a checkpoint that are tested and exported; a ValueError says why they do not fit."""
+    weights, averaged = _weights_of(state, layout), state.memory.get(_AVERAGED)
+    if scenario.aggregation.averaged_decay > 0.0 and averaged is not None:
+        return _vector(averaged, weights.size)
+    return weights
+
+
+def _weights_of(state: PlantState, layout: Layout) -> Vector:
+    try:
+        return layout.vector(state.weights)
+    except KeyError as error:
+        raise ValueError(f"weights {error}: only one of checkpoint and model has them") from None
 
 
 def _vector(values: npt.NDArray[np.generic], size: int) -> Vector:

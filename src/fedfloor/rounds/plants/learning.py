@@ -159,6 +159,11 @@ class LearningPlant:
             iterations=self.scenario.training.local_iterations,
         )
 
+    @property
+    def served(self) -> Vector:
+        """The weights (P,) that are tested and exported."""
+        return self._model.served
+
     def evaluate(self) -> tuple[Ints, float]:
         """Confusion matrix (true, predicted) on the test set, and the mean loss."""
         return self._model.evaluate()

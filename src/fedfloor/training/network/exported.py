@@ -1,16 +1,19 @@
 """Loading of a model that `fedfloor evaluate --export` wrote."""
 
-__all__ = ["ScaledModel", "load_exported"]
+__all__ = ["ScaledModel", "load_exported", "scaled_model"]
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from fedfloor.arrays import Floats
 from fedfloor.errors import ModelError
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.models import build_model
@@ -62,11 +65,7 @@ def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
         mean, deviation = (_scale(metadata, key, settings.input[0]) for key in ("mean", "deviation"))
         if not (deviation > 0.0).all():
             raise ValueError(f"deviation must be > 0, got {metadata['deviation']}")
-        with torch.device("cpu" if ":" in settings.name else "meta"):  # no memory for weights that the file lacks
-            network = build_model(settings)
-        _refuse_other_weights(network, weights)
-        network.load_state_dict(weights, assign=True)
-        return ScaledModel(network, mean, deviation, settings).eval()
+        return _with_weights(settings, weights, mean, deviation)
     except ValidationError as error:
         first = error.errors()[0]
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -76,6 +75,23 @@ def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
     except (TypeError, ValueError, RuntimeError) as error:
         problem = " ".join(str(error).split()).rstrip(".")
         raise ModelError(f"{path}: does not fit its network: {problem}. Export it again") from None
+
+
+def scaled_model(
+    settings: Model, weights: Mapping[str, npt.NDArray[np.generic]], mean: Floats, deviation: Floats
+) -> ScaledModel:
+    """A network with weights, which it shares with nobody, on the CPU and in evaluation mode; means per channel."""
+    tensors = {name: torch.from_numpy(np.array(value)) for name, value in weights.items()}
+    scale = [torch.tensor(values, dtype=torch.float32) for values in (mean, deviation)]
+    return _with_weights(settings, tensors, *scale)
+
+
+def _with_weights(settings: Model, weights: Mapping[str, Tensor], mean: Tensor, deviation: Tensor) -> ScaledModel:
+    with torch.device("cpu" if ":" in settings.name else "meta"):  # no memory for weights that are not there
+        network = build_model(settings)
+    _refuse_other_weights(network, weights)
+    network.load_state_dict(weights, assign=True)
+    return ScaledModel(network, mean, deviation, settings).eval()
 
 
 def _scale(metadata: Mapping[str, str], key: str, channels: int) -> Tensor:

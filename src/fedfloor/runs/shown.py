@@ -1,0 +1,46 @@
+"""Runs in Python: as data frames, and in a notebook."""
+
+__all__ = ["Shown", "run_card"]
+
+from collections.abc import Sequence
+
+from fedfloor.notebooks.cards import Curve, card, curves, html_table, number
+from fedfloor.notebooks.frames import DataFrame, frame_of
+from fedfloor.rounds.record import Grain, RoundRecord, columns_of
+from fedfloor.rounds.summary import RunSummary
+
+
+class Shown:
+    """What all runs have in common in Python; their rounds are in `records`, as they are logged."""
+
+    records: Sequence[RoundRecord]
+
+    def to_pandas(self, per: Grain = "round") -> DataFrame:
+        """The log as a data frame with a row per `round`, per `gateway` (a floor) in a round, or per `device`.
+
+        Needs the extra 'notebook'.
+        """
+        return frame_of(columns_of(self.records, per))
+
+
+def run_card(
+    title: str, summary: RunSummary, records: Sequence[RoundRecord], more: Sequence[tuple[str, str]] = ()
+) -> str:
+    """A run in a notebook: a few numbers, and the accuracy over rounds; without training, the delay of every round."""
+    failures = ", ".join(f"{cause} {count}" for cause, count in sorted(summary.failures.items())) or "none"
+    rows = [
+        *more,
+        ("mean delay", f"{number(summary.mean_delay)} s"),
+        ("simulated time", f"{number(summary.clock)} s"),
+        ("completed", f"{summary.completed} of {summary.selected} floor-rounds"),
+        ("failures", failures),
+        ("worst shortfall", number(summary.shortfall)),
+        ("energy a round", f"{number(summary.mean_energy)} J"),
+    ]
+    tests = [(record.round + 1, record.accuracy) for record in records if record.accuracy is not None]
+    if tests:
+        picture = curves([Curve([at for at, _ in tests], [value for _, value in tests])], "rounds", "accuracy")
+    else:
+        delays = [record.delay for record in records]
+        picture = curves([Curve(range(len(delays)), delays)], "round", "delay [s]")
+    return card(title, html_table(("", ""), rows), picture)
