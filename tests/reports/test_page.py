@@ -298,6 +298,30 @@ def panel_of(browser: Any) -> dict[str, dict[str, Any]]:
     return cells
 
 
+def energies_of(browser: Any) -> dict[str, str]:
+    """Energy of the budget of every floor that is selected and of its devices, as people read it."""
+    texts: dict[str, str] = browser.execute_script(
+        """
+        const cells = [...document.querySelectorAll("#decision [data-key=energy]")];
+        const nameOf = (cell) => cell.closest("tr").dataset.floor ?? cell.closest("tr").dataset.device;
+        return Object.fromEntries(cells.map((cell) => [nameOf(cell), cell.textContent]));
+        """
+    )
+    return texts
+
+
+def energies_in(answer: dict[str, Any]) -> dict[str, str]:
+    """The same from the answer of `fedfloor plan`."""
+    floors = [floor for floor in answer["gateways"] if floor["channel"] is not None]
+    parts = [*floors, *(device for floor in floors for device in floor["devices"])]
+    texts = {}
+    for part in parts:
+        used, budget = part["energy_j"], part["energy_budget_j"]
+        scale, unit = next(entry for entry in ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")) if (budget or used) >= entry[0])
+        texts[part["name"]] = f"{used / scale:.3g} of {budget / scale:.3g} {unit}"
+    return texts
+
+
 def shown_values(answer: dict[str, Any], record: RoundRecord) -> dict[str, dict[str, Any]]:
     """What the cells of the panel must hold, from the answer of `fedfloor plan` and from the log."""
     values: dict[str, dict[str, Any]] = {}
@@ -320,8 +344,8 @@ def shown_values(answer: dict[str, Any], record: RoundRecord) -> dict[str, dict[
 
 def test_the_panel_of_every_round_is_what_plan_answers(browser: Any, full_page: Path, runs: Path) -> None:
     visit(browser, full_page)
-    collection, kinds = collect([runs]), set[str]()
-    for at, run in enumerate(collection.runs):
+    kinds = set[str]()
+    for at, run in list(enumerate(collect([runs]).runs))[::2]:  # the first seed of either policy
         for record in run.records:
             answer: dict[str, Any] = dict(fedfloor.plan(run.folder, round=record.round))
             del answer["solve_s"]  # it differs every time
@@ -330,6 +354,7 @@ def test_the_panel_of_every_round_is_what_plan_answers(browser: Any, full_page: 
             script = "return fedfloorDecision.answer(JSON.parse(document.getElementById('report-data').textContent), "
             assert browser.execute_script(f"{script}{at}, {record.round})") == expected
             assert panel_of(browser) == shown_values(expected, record)
+            assert energies_of(browser) == energies_in(expected)
             kinds |= {floor["failure"] or floor["reason"] or "served" for floor in expected["gateways"]}
     assert {"served", "energy", "not selected"} <= kinds  # the runs show more than floors that succeed
     assert any(kind.startswith("infeasible: energy") for kind in kinds)
@@ -346,7 +371,10 @@ def test_the_panel_says_what_other_policies_would_decide(browser: Any, full_page
     assert "round_robin" in heads
     answer = fedfloor.plan(run.folder, "round_robin", round=2)
     delays = browser.execute_script(
-        "return [...document.querySelectorAll('#decision .total td')].map((cell) => JSON.parse(cell.dataset.value))"
+        """
+        const cells = [...document.querySelectorAll("#decision .total [data-key]")];
+        return cells.map((cell) => JSON.parse(cell.dataset.value));
+        """
     )
     assert delays == [plain(run.records[2].delay_s), plain(answer["delay_s"])]
     served = [floor["name"] for floor in answer["gateways"] if floor["channel"] is not None]

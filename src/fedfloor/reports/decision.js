@@ -3,17 +3,25 @@
 globalThis.fedfloorDecision = (() => {
   const MANY = 40; // floors or devices beyond which only those are listed that something happened to
   const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"]];
-  const WORDS = { energy: "too little energy", memory: "too little memory", lost: "the link was dead" };
+  const WORDS = { energy: "short of energy", memory: "short of memory", lost: "the link was dead" };
 
   const digits = (value, most = 3) => (Math.abs(value) >= 10 ** most ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(most))));
   const seconds = (value) => (value === null ? "endless" : `${digits(value)} s`);
   const listed = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
   const count = (number, one) => `${number} ${number === 1 ? one : `${one}s`}`;
 
+  const scaleOf = (value) => PREFIXES.find(([scale]) => Number(Math.abs(value).toPrecision(3)) >= scale) ?? [1, ""];
+
   function amount(value, unit) {
     if (value === null) return "no limit";
-    const [scale, prefix] = PREFIXES.find(([scale]) => Number(Math.abs(value).toPrecision(3)) >= scale) ?? [1, ""];
+    const [scale, prefix] = scaleOf(value);
     return `${digits(value / scale)} ${prefix}${unit}`;
+  }
+
+  function amountOf(used, limit, unit) { // both in the same unit
+    if (limit === null) return amount(used, unit);
+    const [scale, prefix] = scaleOf(limit || used);
+    return `${digits(used / scale)} of ${digits(limit / scale)} ${prefix}${unit}`;
   }
 
   function element(name, attributes = {}, ...parts) {
@@ -61,7 +69,7 @@ globalThis.fedfloorDecision = (() => {
   function budget(key, used, limit, unit) { // a small bar beside the numbers, full if the budget is spent
     const share = limit === null ? 0 : limit > 0 ? used / limit : used > 0 ? Infinity : 0;
     const bar = limit === null ? null : element("span", { class: share > 1 ? "meter over" : "meter", "aria-hidden": "true" }, element("i", { style: `width:${Math.min(100, 100 * share)}%` }));
-    return element("td", { "data-key": key, "data-value": JSON.stringify([used, limit]) }, limit === null ? `${amount(used, unit)}` : `${digits(used)} of ${amount(limit, unit)}`, bar);
+    return element("td", { "data-key": key, "data-value": JSON.stringify([used, limit]) }, amountOf(used, limit, unit), bar);
   }
 
   function phases(report, ends, longest) { // download, device, link, gateway and upload as one bar
@@ -151,9 +159,8 @@ globalThis.fedfloorDecision = (() => {
     const columns = [[own, [decided.delay_s, decided.objective, decided.gateways.flatMap((floor, m) => (floor.channel === null ? [] : [[m, floor.channel, floor.delay_s, floor.failure, floor.devices.map((device) => device.cut)]]))]], ...asked];
     const selected = new Set(columns.flatMap(([, entry]) => (entry ? entry[2].map(([m]) => m) : [])));
     const floors = decided.gateways.map((_, m) => m).filter((m) => decided.gateways.length <= MANY || selected.has(m));
-    const delays = columns.map(([, entry]) => (entry ? entry[0] : null));
-    const least = Math.min(...delays.filter((delay) => delay !== null));
-    const total = element("tr", { class: "total" }, rowHead("delay of the round"), columns.map(([, entry], at) => element("td", { class: entry && delays[at] === least ? "best" : null, "data-key": "delay_s", "data-value": JSON.stringify(delays[at]) }, entry ? seconds(entry[0]) : "cannot decide")));
+    const delay = element("tr", { class: "total" }, rowHead("delay of the round"), columns.map(([, entry]) => (entry ? cell("delay_s", entry[0], seconds(entry[0])) : element("td", {}, "cannot decide"))));
+    const done = element("tr", { class: "total" }, rowHead("floors that complete it"), columns.map(([, entry]) => element("td", {}, entry ? `${entry[2].filter(([, , , failure]) => !failure).length} of ${entry[2].length}` : "")));
     const rows = floors.map((m) => element("tr", { "data-floor": decided.gateways[m].name }, rowHead(decided.gateways[m].name), columns.map(([, entry]) => {
       const found = entry?.[2].find(([floor]) => floor === m);
       if (!found) return element("td", { class: "left-out" }, entry ? "left out" : "");
@@ -162,7 +169,7 @@ globalThis.fedfloorDecision = (() => {
       return element("td", { "data-key": "other", "data-value": JSON.stringify(found.slice(1)) }, `channel ${channel}, ${seconds(delay)}`, element("br"), element("small", {}, `cut ${cut}${failure ? `; fails: ${WORDS[failure] ?? failure}` : ""}`));
     })));
     const omissions = run.decisions.omissions.length ? ` ${run.decisions.omissions.join(" ")}` : "";
-    return table(title, ["", ...columns.map(([name], at) => (at ? name : `${name} (this run)`))], [total, ...rows],
+    return table(title, ["", ...columns.map(([name], at) => (at ? name : `${name} (this run)`))], [delay, done, ...rows],
       `Each policy decides this round from the same state: same weather, energy and queues. Cut: layers on the devices of a floor.${omissions}`);
   }
 
