@@ -106,7 +106,7 @@ def test_rounds_are_thinned_and_counted_before_they_are_decided(
     monkeypatch.setattr(decisions, "_ROUNDS", 9)  # three per run
     monkeypatch.setattr(decisions, "_OTHER_ROUNDS", 12)  # of two policies, two rounds per run
     results, told = results_of(compared), list[tuple[int, int]]()
-    data = with_decisions(results, single_runs(results), lambda done, of: told.append((done, of))).data
+    data = with_decisions(results, single_runs(results), lambda done, of, _: told.append((done, of))).data
     page = json.loads(json.dumps(plain(data)))
     for entry in page["runs"]:
         assert [row[0] for row in entry["decisions"]["rounds"]] == [0, 2, 5]

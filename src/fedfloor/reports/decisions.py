@@ -1,6 +1,6 @@
 """Single rounds decided again for the page: what `fedfloor plan` answers, and what other policies would decide."""
 
-__all__ = ["OTHERS", "with_decisions"]
+__all__ = ["OTHERS", "Progress", "with_decisions"]
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _LEFT_OUT = ("energy_budget_j", "reason")  #: of a floor that is left out; every
 _DEVICE = tuple(key for key in DevicePlan.__annotations__ if key != "name")
 _FLOOR_OF_OTHERS = ("channel", "delay_s", "failure")  #: of a floor that another policy selects, before the cuts
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int, str], None]  #: (done, of, what takes long now; empty if nothing does)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class _Task:
 
 
 def with_decisions(results: Results, single: SingleRuns, on_progress: Progress = lambda *_: None) -> SingleRuns:
-    """The same runs with the decisions of as many of their rounds as fit; `on_progress` hears (done, of).
+    """The same runs with the decisions of as many of their rounds as fit; `on_progress` hears how far it is.
 
     The numbers of a page are bounded, and so is the number of decisions; they do not depend on how fast this machine
     is. A run whose policy is the user's own code is left as it is, because reports run no code that folders name.
@@ -69,8 +69,11 @@ def with_decisions(results: Results, single: SingleRuns, on_progress: Progress =
     def step(count: int) -> None:
         nonlocal done
         done += count
-        on_progress(done, total)
+        on_progress(done, total, "")
 
+    delays = [decider.first_delay for task in tasks for decider in (task.own, *task.others)]
+    if total:
+        on_progress(0, total, next(filter(None, delays), ""))
     for task, entry in zip(prepared, cast("Sequence[Mapping[str, object]]", single.data["runs"]), strict=True):
         decisions = {"problem": task} if isinstance(task, str) else _decisions(task, step)
         entries.append({**entry, "decisions": decisions})

@@ -63,7 +63,10 @@ class _Deciding:
     on_step: Callable[[str], None]
     told: int = 0
 
-    def tell(self, done: int, of: int) -> None:
+    def tell(self, done: int, of: int, note: str = "") -> None:
+        if note and self.told == 0:
+            self.told = 1
+            self.on_step(note)
         while self.told < _DECIDING * done // of:
             self.told += 1
             self.on_step(f"decisions: {100 * done // of} %")

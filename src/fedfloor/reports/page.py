@@ -4,7 +4,7 @@ __all__ = ["Content", "PageTable", "asset", "content_of", "is_page", "plotly", "
 
 import html
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -14,7 +14,7 @@ from string import Template
 import fedfloor
 from fedfloor.characters import printable
 from fedfloor.reports.answers import answers
-from fedfloor.reports.decisions import with_decisions
+from fedfloor.reports.decisions import Progress, with_decisions
 from fedfloor.reports.drawing.figure import Panel
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import SingleRuns, single_runs
@@ -47,7 +47,7 @@ def write_page(
     results: Results,
     tables: Sequence[PageTable],
     path: Path,
-    on_progress: Callable[[int, int], None] = lambda *_: None,
+    on_progress: Progress = lambda *_: None,
 ) -> None:
     """Write the page; the first table is its headline. Needs the extra 'report'.
 

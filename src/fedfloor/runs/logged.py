@@ -17,7 +17,7 @@ from fedfloor.scenario import Scenario
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import PolicySpec, may_keep_state, tradeoff_of_spec
 from fedfloor.scheduling.state import RoundState, Scheduler
-from fedfloor.scheduling.traits import needs_history
+from fedfloor.scheduling.traits import first_delay, needs_history
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +35,11 @@ class Decider:
         """Whether the states that it decides must have a history."""
         return needs_history(self.scheduler)
 
+    @property
+    def first_delay(self) -> str:
+        """What takes long before its first decision; empty if nothing does."""
+        return first_delay(self.scheduler)
+
     def round(self, state: RoundState, record: RoundRecord) -> PlannedRound:
         """A round, ready to be decided, from its state as `replayed` returns it and from its record."""
         if lacks_sample_losses(self.scheduler, state):
@@ -49,18 +54,24 @@ class Decider:
 
 
 def decider_of(
-    folder: Path, scenario: Scenario, policy: str | None = None, solver: str | None = None, *, own: bool = False
+    folder: Path,
+    scenario: Scenario,
+    policy: str | None = None,
+    solver: str | None = None,
+    *,
+    own: bool = False,
+    once: bool = False,
 ) -> Decider:
     """A policy for the rounds of a run, or the one that decided them.
 
-    `own` allows the run folder to name the code of that policy.
+    `own` allows the run folder to name the code of that policy; `once` says that it decides one round only.
     """
     if policy is None:
         refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
     own_spec = PolicySpec.of(scenario.policy)
     tradeoff = tradeoff_of_spec(own_spec)
     weight = Ddsra().tradeoff if tradeoff is None else tradeoff
-    spec, scheduler = policy_for(own_spec, weight, policy, solver)
+    spec, scheduler = policy_for(own_spec, weight, policy, solver, once=once)
     is_bound = policy is None and solver is None and may_keep_state(spec)
     return Decider(folder, weight, spec, scheduler, is_bound)
 
@@ -74,7 +85,7 @@ def logged_round(
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
         raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
     scenario, logged = scenario_of(folder), records[: index + 1]
-    decider = decider_of(folder, scenario, policy, solver, own=own)
+    decider = decider_of(folder, scenario, policy, solver, own=own, once=True)
     check_records(logged, scenario, folder)
     state = next(replayed(scenario, logged, first=index, with_history=decider.needs_history))
     return decider.round(state, records[index])

@@ -135,10 +135,14 @@ def lacks_sample_losses(scheduler: Scheduler, state: RoundState) -> bool:
 
 
 def policy_for(
-    own: PolicySpec, tradeoff_v: float, policy: str | None, solver: str | None
+    own: PolicySpec, tradeoff_v: float, policy: str | None, solver: str | None, *, once: bool = True
 ) -> tuple[PolicySpec, Scheduler]:
-    """The policy that is asked for, or the round's own, completed by what the round says."""
-    defer()  # it may be the only round that this process decides
+    """The policy that is asked for, or the round's own, completed by what the round says.
+
+    `once` says that it decides one round, which may be the only one of this process.
+    """
+    if once:
+        defer()
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
         raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
