@@ -47,7 +47,7 @@ ORDER = {
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
-    "exploring page making live",
+    "exploring decisions page making live",
     "reports/live": "recent keeping following watched access serving",
     "reports/measures": "seeds accuracy curves phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
@@ -78,6 +78,7 @@ HOMES = {
 OTHER_KEYS = {
     "cli/show/plans.py": "the answer of `fedfloor plan`",
     "runs/plan.py": "the answer of `fedfloor plan`",
+    "reports/decisions.py": "the answer of `fedfloor plan`",
     "cli/show/runs.py": "the answer of `fedfloor evaluate`",
     "cli/show/datasets.py": "the table of who holds what",
     "runs/planned.py": "a scenario file",

@@ -16,10 +16,12 @@ import pytest
 
 import fedfloor
 from fedfloor.reports.beside import Held
+from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.page import write_page
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.results import results_of
 from fedfloor.reports.tables import tables
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
 
 FLAGS = (
@@ -189,7 +191,12 @@ def renamed(run: ReadRun, name: str) -> ReadRun:
         dataclasses.replace(
             record,
             gateways=tuple(
-                dataclasses.replace(gateway, name=f"{name}{gateway.name}", failure=gateway.failure and name)
+                dataclasses.replace(
+                    gateway,
+                    name=f"{name}{gateway.name}",
+                    failure=gateway.failure and name,
+                    devices=tuple(dataclasses.replace(part, name=f"{name}{part.name}") for part in gateway.devices),
+                )
                 for gateway in record.gateways
             ),
         )
@@ -263,6 +270,189 @@ def test_the_slider_moves_timeline_and_map(browser: Any, full_page: Path) -> Non
     assert complaints(browser) == []
 
 
+def choose(browser: Any, run: int, number: int) -> None:
+    """Choose a run and a round; the page of these tests shows every round."""
+    browser.execute_script(
+        """
+        const [run, slider] = [document.querySelector("#run-choice"), document.querySelector("#round-choice")];
+        run.value = arguments[0];
+        run.dispatchEvent(new Event("change", { bubbles: true }));
+        slider.value = arguments[1];
+        slider.dispatchEvent(new Event("input", { bubbles: true }));
+        """,
+        run,
+        number,
+    )
+
+
+def panel_of(browser: Any) -> dict[str, dict[str, Any]]:
+    """Values in the cells of the panel, by floor or device and then by key; the table of other policies apart."""
+    cells: dict[str, dict[str, Any]] = browser.execute_script(
+        """
+        const tables = [...document.querySelectorAll("#decision table")].slice(0, 2);
+        const rows = tables.flatMap((table) => [...table.querySelectorAll("tbody tr")]);
+        return Object.fromEntries(rows.map((row) => [row.dataset.floor ?? row.dataset.device, Object.fromEntries(
+          [...row.querySelectorAll("[data-key]")].map((cell) => [cell.dataset.key, JSON.parse(cell.dataset.value)]))]));
+        """
+    )
+    return cells
+
+
+def energies_of(browser: Any) -> dict[str, str]:
+    """Energy of the budget of every floor that is selected and of its devices, as people read it."""
+    texts: dict[str, str] = browser.execute_script(
+        """
+        const cells = [...document.querySelectorAll("#decision [data-key=energy]")];
+        const nameOf = (cell) => cell.closest("tr").dataset.floor ?? cell.closest("tr").dataset.device;
+        return Object.fromEntries(cells.map((cell) => [nameOf(cell), cell.textContent]));
+        """
+    )
+    return texts
+
+
+def energies_in(answer: dict[str, Any]) -> dict[str, str]:
+    """The same from the answer of `fedfloor plan`."""
+    floors = [floor for floor in answer["gateways"] if floor["channel"] is not None]
+    parts = [*floors, *(device for floor in floors for device in floor["devices"])]
+    texts = {}
+    for part in parts:
+        used, budget = part["energy_j"], part["energy_budget_j"]
+        scale, unit = next(entry for entry in ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")) if (budget or used) >= entry[0])
+        texts[part["name"]] = f"{used / scale:.3g} of {budget / scale:.3g} {unit}"
+    return texts
+
+
+def shown_values(answer: dict[str, Any], record: RoundRecord) -> dict[str, dict[str, Any]]:
+    """What the cells of the panel must hold, from the answer of `fedfloor plan` and from the log."""
+    values: dict[str, dict[str, Any]] = {}
+    for floor, logged in zip(answer["gateways"], record.gateways, strict=True):
+        state = {"queue": plain(logged.queue), "target_rate": plain(logged.target_rate)}
+        if floor["channel"] is None:
+            values[floor["name"]] = {key: floor[key] for key in ("reason", "energy_budget_j")} | state
+            continue
+        values[floor["name"]] = {
+            **{key: floor[key] for key in ("failure", "channel", "delay_s", "power_w", "memory_bytes")},
+            "parts": [floor["download_s"], floor["train_s"], floor["upload_s"]],
+            "energy": [floor["energy_j"], floor["energy_budget_j"]],
+            **state,
+        }
+        for device in floor["devices"]:
+            kept = {key: device[key] for key in ("cut", "gateway_frequency_hz", "memory_bytes")}
+            values[device["name"]] = {**kept, "energy": [device["energy_j"], device["energy_budget_j"]]}
+    return values
+
+
+def test_the_panel_of_every_round_is_what_plan_answers(browser: Any, full_page: Path, runs: Path) -> None:
+    visit(browser, full_page)
+    kinds = set[str]()
+    for at, run in list(enumerate(collect([runs]).runs))[::2]:  # the first seed of either policy
+        for record in run.records:
+            answer: dict[str, Any] = dict(fedfloor.plan(run.folder, round=record.round))
+            del answer["solve_s"]  # it differs every time
+            expected = json.loads(json.dumps(plain(answer)))
+            choose(browser, at, record.round)
+            script = "return fedfloorDecision.answer(JSON.parse(document.getElementById('report-data').textContent), "
+            assert browser.execute_script(f"{script}{at}, {record.round})") == expected
+            assert panel_of(browser) == shown_values(expected, record)
+            assert energies_of(browser) == energies_in(expected)
+            kinds |= {floor["failure"] or floor["reason"] or "served" for floor in expected["gateways"]}
+    assert {"served", "energy", "not selected"} <= kinds  # the runs show more than floors that succeed
+    assert any(kind.startswith("infeasible: energy") for kind in kinds)
+    assert complaints(browser) == []
+
+
+def test_the_panel_says_what_other_policies_would_decide(browser: Any, full_page: Path, runs: Path) -> None:
+    visit(browser, full_page)
+    run = collect([runs]).runs[0]
+    choose(browser, 0, 2)
+    heads = browser.execute_script(
+        "return [...document.querySelectorAll('#decision table:last-of-type')].at(-1).querySelector('thead').innerText"
+    )
+    assert "round_robin" in heads
+    answer = fedfloor.plan(run.folder, "round_robin", round=2)
+    delays = browser.execute_script(
+        """
+        const cells = [...document.querySelectorAll("#decision .total [data-key]")];
+        return cells.map((cell) => JSON.parse(cell.dataset.value));
+        """
+    )
+    assert delays == [plain(run.records[2].delay_s), plain(answer["delay_s"])]
+    served = [floor["name"] for floor in answer["gateways"] if floor["channel"] is not None]
+    rows = browser.execute_script(
+        """
+        const rows = [...[...document.querySelectorAll("#decision table")].at(-1).querySelectorAll("tr[data-floor]")];
+        return rows.filter((row) => row.children[2].dataset.key === "other").map((row) => row.dataset.floor);
+        """
+    )
+    assert rows == served
+
+
+def test_a_round_is_chosen_by_click_and_by_key(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    title = "return document.querySelector('#decision h3').textContent"
+    assert browser.execute_script(title).startswith("Round 0:")
+    # A pointer over the middle of the cell of round 2, as Plotly hears it.
+    browser.execute_script(
+        """
+        const plot = document.querySelector("#fig-turns");
+        plot.scrollIntoView({ block: "center" });
+        const box = plot.querySelector(".nsewdrag").getBoundingClientRect();
+        const place = [box.left + plot._fullLayout.xaxis.l2p(2), box.top + plot._fullLayout.yaxis.l2p(1)];
+        for (const kind of ["mousemove", "mousedown", "mouseup", "click"])
+          document.elementFromPoint(...place).dispatchEvent(
+            new MouseEvent(kind, { clientX: place[0], clientY: place[1], bubbles: true, view: window }));
+        """
+    )
+    until(browser, "return document.querySelector('#decision h3').textContent.startsWith('Round 2:')")
+    event = "new KeyboardEvent('keydown', { key: arguments[1], bubbles: true })"
+    key = f"document.querySelector(arguments[0]).dispatchEvent({event})"
+    browser.execute_script(key, "#fig-turns", "ArrowRight")
+    assert browser.execute_script(title).startswith("Round 3:")
+    browser.execute_script(key, "#fig-cuts", "ArrowLeft")
+    assert browser.execute_script(title).startswith("Round 2:")
+    browser.execute_script("document.querySelector('#round-back').click()")
+    assert browser.execute_script(title).startswith("Round 1:")
+    marked = "return document.querySelector('#fig-turns').layout.shapes.map((shape) => (shape.x0 + shape.x1) / 2)"
+    assert browser.execute_script(marked) == [1]
+    assert complaints(browser) == []
+
+
+def test_everything_that_can_be_used_is_reached_by_keyboard_and_shows_it(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    unseen = browser.execute_script(
+        """
+        const kinds = "a[href], button:not(:disabled), select, input, summary, .scroll[tabindex], .plot[tabindex]";
+        const parts = [...document.querySelectorAll(kinds)].filter((part) => part.offsetParent);
+        return parts.filter((part) => {
+          part.focus({ focusVisible: true, preventScroll: true });
+          const hasOutline = (node) => node !== null && getComputedStyle(node).outlineStyle !== "none";
+          return document.activeElement !== part || !(hasOutline(part) || hasOutline(part.closest("label")));
+        }).map((part) => part.outerHTML.slice(0, 80));
+        """
+    )
+    assert unseen == []
+
+
+def test_every_figure_has_a_legend_or_a_scale(browser: Any, full_page: Path) -> None:
+    visit(browser, full_page)
+    without = browser.execute_script(
+        """
+        return [...document.querySelectorAll(".plot")].filter((plot) => !plot.closest("[hidden]"))
+          .filter((plot) => !plot.querySelector(".legend .traces, .colorbar")).map((plot) => plot.id);
+        """
+    )
+    assert without == []
+
+
+def test_raw_samples_are_counted_for_every_run(browser: Any, full_page: Path, runs: Path) -> None:
+    visit(browser, full_page)
+    for at, run in enumerate(collect([runs]).runs):
+        choose(browser, at, 0)
+        cuts = [part.cut for record in run.records for gateway in record.gateways for part in gateway.devices]
+        said = browser.execute_script("return document.querySelector('#run-raw').textContent")
+        assert f"in {cuts.count(0)} of {len(cuts)} device-rounds" in said
+
+
 def test_figures_follow_the_colour_scheme_while_one_looks(browser: Any, full_page: Path) -> None:
     visit(browser, full_page)
     look = """
@@ -296,6 +486,11 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
     assert browser.execute_script(sticking_out) == []
     held = "return [...document.querySelectorAll('.scroll')].map((part) => part.getBoundingClientRect().right)"
     assert max(browser.execute_script(held)) <= width
+    unhinted = """
+        return [...document.querySelectorAll(".scroll")].filter((part) => part.scrollWidth > part.clientWidth + 1)
+          .filter((part) => !getComputedStyle(part, "::before").content.includes("scroll sideways")).length;
+    """
+    assert browser.execute_script(unhinted) == 0
 
 
 @pytest.mark.slow

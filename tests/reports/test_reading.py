@@ -151,7 +151,7 @@ def test_a_run_whose_bounds_are_written_has_ended_for_every_part_of_the_report(r
     found = collect([runs])
     assert [run.ended for run in found.runs] == [True, False]
     assert found.runs[0].bounds == (Bound(**bound),)
-    assert [row[2] for row in headline(found).rows] == ["ended: 3 of 10", "still running: 3 of 10"]
+    assert [row[-2] for row in headline(found).rows] == ["ended: 3 of 10", "still running: 3 of 10"]
     assert "round_robin, seed 1" in _notices(found)
     assert "random, seed 1" not in _notices(found)
 

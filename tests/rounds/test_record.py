@@ -302,6 +302,7 @@ def flattened(written: Any, per: str) -> list[dict[str, Any]]:
     losses = [gateway["loss"] for gateway in gateways if gateway["completed"] and gateway["loss"] is not None]
     spent = [gateway["energy_j"] for gateway in gateways]
     spent += [device["energy_j"] for gateway in gateways for device in gateway.get("devices", ())]
+    trained = [gateway for gateway in gateways if gateway["failure"] != "memory"]
     return [
         {
             **_rest(written, "gateways"),
@@ -309,6 +310,7 @@ def flattened(written: Any, per: str) -> list[dict[str, Any]]:
             "completed": sum(gateway["completed"] for gateway in gateways),
             "energy_j": pytest.approx(sum(spent)),
             "training_loss": pytest.approx(sum(losses) / len(losses)) if losses else None,
+            "raw_devices": sum(part["cut"] == 0 for gateway in trained for part in gateway.get("devices", ())),
         }
     ]
 

@@ -215,8 +215,8 @@ def report(
     >>> folder = tempfile.mkdtemp()
     >>> run = fedfloor.simulate("quick", policy="round_robin", rounds=4, out=folder + "/run")
     >>> done = fedfloor.report(run, csv=folder + "/rounds.csv")
-    >>> done.page.name, done.tables[0].rows[0][:3]
-    ('report.html', ('round_robin', '7', '4'))
+    >>> done.page.name, done.tables[0].rows[0][:2]
+    ('report.html', ('round_robin', 'no training'))
     """
     several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
     folders = [folder_of("runs", run) for run in several]

@@ -1,15 +1,16 @@
 """Single runs for the page's script, thinned if they are many or long."""
 
-__all__ = ["SingleRuns", "single_runs"]
+__all__ = ["Explored", "SingleRuns", "single_runs"]
 
 import json
 from dataclasses import dataclass
 
+from fedfloor.arrays import Ints
 from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.plots import ROWS, plain
 from fedfloor.reports.drawing.scales import spread
 from fedfloor.reports.measures.phases import PHASES
-from fedfloor.reports.palette import PART_COLOURS, TURN_COLOURS
+from fedfloor.reports.palette import PART_COLOURS, RAW_COLOUR, TURN_COLOURS
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results
 
@@ -19,9 +20,18 @@ _LEAST_ROUNDS = 20  #: of a run; rather than fewer of every run, runs are left o
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Explored:
+    """One run that the reader can look at."""
+
+    run: RunArrays
+    at: Ints  #: places in its log of the rounds that the page shows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SingleRuns:
     """Runs that the reader can look at one by one."""
 
+    runs: tuple[Explored, ...]
     labels: tuple[str, ...]  #: of the runs
     data: dict[str, object]  #: for the page's script
     omissions: tuple[str, ...]  #: sentences on what was left out
@@ -32,13 +42,17 @@ def single_runs(results: Results, numbers: int = _NUMBERS) -> SingleRuns:
     runs = _fitting_runs(results, numbers)
     explorers = [figure.explore for figure in all_figures() if figure.explore is not None]
     plants: dict[str, int] = {}
-    entries, omissions = [], []
+    explored, entries, omissions = [], [], []
     for index, run in runs:
         limit = int(numbers / len(runs) / max(_numbers_per_round(run), 1.0))
         at = spread(run.rounds.size, max(2, min(_ROUNDS, limit)))
         if at.size < run.rounds.size:
             omissions.append("Of long runs, the timeline, the map and the cuts show some of the rounds, evenly spread.")
-        entry: dict[str, object] = {"s": index}
+        explored.append(Explored(run, at))
+        entry: dict[str, object] = {
+            "s": index,
+            "raw": [run.run.summary.raw_device_rounds, run.run.summary.device_rounds],
+        }
         for explore in explorers:
             entry |= explore(run, at)
         plant = json.dumps(plain(entry["plant"]))  # runs of the same plant share it
@@ -51,11 +65,13 @@ def single_runs(results: Results, numbers: int = _NUMBERS) -> SingleRuns:
             [phase, PART_COLOURS[phase], k] for k, phase in enumerate(PHASES) if phase != "link" or results.has_links
         ],
         "turns": list(TURN_COLOURS.items()),
+        "failed": TURN_COLOURS["failed"],
+        "raw": RAW_COLOUR,
         "runs": entries,
         "plants": [json.loads(plant) for plant in plants],
     }
     labels = tuple(f"{results.looks[index].label}, seed {run.run.scenario.seed}" for index, run in runs)
-    return SingleRuns(labels, data, tuple(omissions))
+    return SingleRuns(tuple(explored), labels, data, tuple(omissions))
 
 
 def _fitting_runs(results: Results, numbers: int) -> list[tuple[int, RunArrays]]:

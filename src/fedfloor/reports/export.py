@@ -33,7 +33,7 @@ def write_csv(collection: Collection, path: Path) -> None:
     def write(part: Path) -> None:
         with part.open("w", encoding="utf-8", newline="") as file:
             head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
-            head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j"]
+            head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j", "raw_devices"]
             table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
             table.writerow({name: in_spreadsheet(name) for name in head})
             for run in collection.runs:

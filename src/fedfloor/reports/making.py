@@ -27,7 +27,8 @@ from fedfloor.reports.tables import tables
 
 PAGE = "report.html"
 PICTURES = "figures"
-STEPS = sum(figure.draw is not None for figure in all_figures()) + 3  #: calls of `on_step`
+_DECIDING = 20  #: calls of `on_step` while rounds are decided again
+STEPS = sum(figure.draw is not None for figure in all_figures()) + 3 + _DECIDING  #: calls of `on_step`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,22 @@ class Report:
         }
 
 
+@dataclass
+class _Deciding:
+    """Tells of decisions in a fixed number of steps, however many decisions there are."""
+
+    on_step: Callable[[str], None]
+    told: int = 0
+
+    def tell(self, done: int, of: int, note: str = "") -> None:
+        if note and self.told == 0:
+            self.told = 1
+            self.on_step(note)
+        while self.told < _DECIDING * done // of:
+            self.told += 1
+            self.on_step(f"decisions: {100 * done // of} %")
+
+
 def make_report(
     runs: str | Path | Sequence[str | Path],
     *,
@@ -95,7 +112,9 @@ def make_report(
         results = results_of(collection)
         figures = write_pictures(results, place / PICTURES, pdf=pdf, on_figure=on_step)
         on_step("page")
-        write_page(results, all_tables, place / PAGE)
+        deciding = _Deciding(on_step)
+        write_page(results, all_tables, place / PAGE, deciding.tell)
+        deciding.tell(1, 1)
     return Report(collection, answers(collection), all_tables, place / PAGE, figures, csv_file)
 
 
@@ -165,4 +184,6 @@ def _as_json(run: ReadRun) -> dict[str, object]:
         "failures": dict(summary.failures),
         "shortfall": summary.shortfall,
         "mean_energy_j": summary.mean_energy,
+        "device_rounds": summary.device_rounds,
+        "raw_device_rounds": summary.raw_device_rounds,
     }

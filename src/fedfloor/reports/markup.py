@@ -6,6 +6,7 @@ __all__ = [
     "Part",
     "answers_html",
     "contents",
+    "decision_panel",
     "left_out_html",
     "notice",
     "part_html",
@@ -92,6 +93,7 @@ class Part:
     section: Section
     cards: tuple[Card, ...] = ()
     body: str = ""  #: HTML before the cards
+    panel: str = ""  #: HTML after the first card
 
 
 def contents(sections: Sequence[Section]) -> str:
@@ -157,19 +159,28 @@ def run_controls(labels: Sequence[str], omissions: Iterable[str]) -> str:
     left_out = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in dict.fromkeys(omissions))
     return (
         f'{left_out}<div class="controls"><label>Run <select id="run-choice">{options}</select></label>'
-        '<label class="slide">Round <input type="range" id="round-choice" min="0" max="0" value="0" '
-        'autocomplete="off"><output id="round-shown" for="round-choice"></output></label>'
+        '<div class="slide"><label>Round <input type="range" id="round-choice" min="0" max="0" value="0" '
+        'autocomplete="off"></label><button type="button" id="round-back" aria-label="Previous round">&#8249;</button>'
+        '<output id="round-shown" for="round-choice"></output>'
+        '<button type="button" id="round-on" aria-label="Next round">&#8250;</button></div>'
         '<label>Cuts on the map <select id="map-cuts"><option value="mean">mean over the run</option>'
         '<option value="round">of this round</option></select></label></div>'
+        '<p class="note" id="run-raw"></p>'
     )
+
+
+def decision_panel() -> str:
+    """Where the page's script writes what was decided in the round that is chosen, and why."""
+    return '<div class="card wide decision" id="decision" role="region" aria-label="Decision of the round"></div>'
 
 
 def part_html(part: Part, looks: Sequence[Look]) -> str:
     """A section of the page with its figures."""
     section = part.section
     sentence = f"<p>{_words(section.sentence)}</p>" if section.sentence else ""
-    cards = "\n".join(_card_html(card, looks) for card in part.cards)
-    grid = f'<div class="grid">\n{cards}\n</div>' if cards else ""
+    cards = [_card_html(card, looks) for card in part.cards]
+    content = "\n".join(filter(None, [*cards[:1], part.panel, *cards[1:]]))
+    grid = f'<div class="grid">\n{content}\n</div>' if content else ""
     title = html.escape(section.title)
     head = f'<section id="{section.id}" aria-labelledby="h-{section.id}">\n<h2 id="h-{section.id}">{title}</h2>'
     return f"{head}\n{sentence}{part.body}{grid}\n</section>"
@@ -192,8 +203,8 @@ def _card_html(card: Card, looks: Sequence[Look]) -> str:
     label = html.escape(f"{card.title}. {card.caption}")
     return (
         f'<figure class="{kind}"{about}><figcaption>{title}<p>{_words(card.caption)}</p></figcaption>{choice}'
-        f'<div class="plot" id="fig-{card.id}" role="img" aria-label="{label}" style="min-height:{height}px"></div>'
-        "</figure>"
+        f'<div class="scroll"><div class="plot" id="fig-{card.id}" role="img" aria-label="{label}" '
+        f'style="min-height:{height}px"></div></div></figure>'
     )
 
 

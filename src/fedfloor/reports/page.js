@@ -8,6 +8,7 @@
   const drawn = new Map(); // id -> what was drawn there, as JSON; while following
   const stale = new Set(); // ids of figures that are out of sight, and older than their data
   const bound = new WeakSet(); // controls that have their listener
+  const clickable = new WeakSet(); // grids that have their listener
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 600px)");
   const makers = new Map(); // id -> function that returns {data, layout, height}
@@ -27,9 +28,9 @@
   function theme() {
     return isDark()
       ? { ink: "#e8ebee", soft: "#a3adb7", line: "#2f373f", card: "#181c20", plot: "#1c2126", idle: "#4a535c",
-          scales: { cut: [[0, "#17483c"], [1, "#c4f5e3"]], count: [[0, "#23465c"], [1, "#8fd3fa"]] } }
+          cuts: ["#1d5a4b", "#c4f5e3"], scales: { count: [[0, "#23465c"], [1, "#8fd3fa"]] } }
       : { ink: "#1d2329", soft: "#5b6570", line: "#e4e8ec", card: "#ffffff", plot: printing ? "#ffffff" : "#fbfbfc", idle: "#c3c9cf",
-          scales: { cut: [[0, "#d3ede4"], [1, "#00523e"]], count: [[0, "#d3e6f2"], [1, "#005a8d"]] } };
+          cuts: ["#c2e3d7", "#00523e"], scales: { count: [[0, "#d3e6f2"], [1, "#005a8d"]] } };
   }
 
   function axisOf(colours, axis) {
@@ -62,7 +63,7 @@
       showlegend: false, hovermode: "closest", uirevision: figure.revision ?? "same",
       ...figure.layout,
       margin: { l: 10, r: 12, t: 26, b: 10, ...figure.layout.margin },
-      legend: { orientation: "h", x: 0, y: 0, xanchor: "left", yref: "container", yanchor: "bottom", font: { color: colours.soft }, ...figure.layout.legend },
+      legend: { orientation: "h", x: 0, y: 0, xanchor: "left", yref: "container", yanchor: "bottom", traceorder: "normal", font: { color: colours.soft }, ...figure.layout.legend },
       height: figure.height, xaxis: axisOf(colours, figure.layout.xaxis), yaxis: axisOf(colours, figure.layout.yaxis),
     };
     delete layout.width;
@@ -86,7 +87,12 @@
     stale.delete(id);
     const { data, layout } = withTheme(figure);
     if (printing) layout.width = place.clientWidth; // resizing comes too late for printing
+    place.style.minWidth = figure.width && narrow.matches && !printing ? `${figure.width}px` : "";
     Plotly.react(place, data, layout, config);
+    if (GRIDS.includes(id) && !clickable.has(place)) {
+      clickable.add(place);
+      place.on("plotly_click", (event) => goTo(event.points[0].x));
+    }
   }
 
   const isNear = (place) => {
@@ -150,62 +156,96 @@
     const active = plant.devices.map((_, n) => n).filter(hasCut);
     const idle = plant.devices.map((_, n) => n).filter((n) => !hasCut(n));
     const size = plant.devices.length > 400 ? 6 : plant.devices.length > 100 ? 8 : 12;
-    const dots = (list, marker) => ({
-      type: "scatter", mode: "markers", x: list.map((n) => plant.dx[n]), y: list.map((n) => plant.dy[n]), marker,
+    const dots = (list, marker, name) => ({
+      type: "scatter", mode: "markers", x: list.map((n) => plant.dx[n]), y: list.map((n) => plant.dy[n]), marker, name,
       text: list.map((n) => `${text(plant.devices[n])}<br>${describe(value(n))}`), hovertemplate: "%{text}<extra></extra>",
     });
     const selected = new Set(floors);
-    const lines = (list, dash, colour) => ({
-      type: "scatter", mode: "lines", hoverinfo: "skip", line: { color: colour, width: 2, dash },
+    const lines = (list, dash, colour, name) => ({
+      type: "scatter", mode: "lines", hoverinfo: "skip", line: { color: colour, width: 2, dash }, name, showlegend: list.length > 0,
       x: list.flatMap((m) => [0, plant.fx[m], null]), y: list.flatMap((m) => [0, plant.fy[m], null]),
     });
     const failing = floors.filter((_, at) => failures[at]);
     const label = plant.floors.length <= 30;
+    const squares = (list, colour, name) => ({
+      type: "scatter", mode: label ? "markers+text" : "markers", x: list.map((m) => plant.fx[m]), y: list.map((m) => plant.fy[m]), name,
+      textposition: list.map((m) => (plant.fy[m] >= 0 ? "top center" : "bottom center")),
+      textfont: { color: colours.ink, size: 11.5 }, text: list.map((m) => short(plant.floors[m])),
+      marker: { symbol: "square", size: label ? 9 : 5, color: colour }, showlegend: list.length > 0,
+      customdata: list.map((m) => `${text(plant.floors[m])}: ${number(plant.distance[m])} m away<br>${name} in round ${round}`),
+      hovertemplate: "%{customdata}<extra></extra>",
+    });
+    const everyFloor = plant.floors.map((_, m) => m);
+    const raw = active.filter((n) => value(n) === 0);
     const data = [
-      lines(floors.filter((m) => !failing.includes(m)), "solid", colours.soft),
-      lines(failing, "dot", "#D55E00"),
-      dots(idle, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }),
+      lines(floors.filter((m) => !failing.includes(m)), "solid", colours.soft, "selected floor"),
+      lines(failing, "dot", report.failed, "floor that fails"),
+      dots(idle, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }, "device, not selected"),
       { ...dots(active, {
-          size, color: active.map(value), cmin: 0, cmax: run.layers, line: { width: 1, color: colours.soft },
-          colorbar: { title: { text: "cut" }, len: 0.8, ...ticksOfCuts() } }),
-        meta: { scale: "cut" } },
-      { type: "scatter", mode: label ? "markers+text" : "markers", x: plant.fx, y: plant.fy, textposition: plant.fy.map((y) => (y >= 0 ? "top center" : "bottom center")),
-        textfont: { color: colours.ink, size: 11.5 }, text: plant.floors.map(short),
-        marker: { symbol: "square", size: label ? 9 : 5, color: plant.floors.map((_, m) => (selected.has(m) ? colours.ink : colours.idle)) },
-        customdata: plant.floors.map((name, m) => `${text(name)}: ${number(plant.distance[m])} m away<br>${selected.has(m) ? "selected" : "not selected"} in round ${round}`),
-        hovertemplate: "%{customdata}<extra></extra>" },
-      { type: "scatter", mode: "markers", x: [0], y: [0], marker: { symbol: "star", size: 17, color: colours.ink },
+          size, color: active.map(shownCut(value)), line: { width: 1, color: colours.soft }, ...scaleOfCuts(run, colours),
+          colorbar: barOfCuts(run, { len: 0.8 }) }, "device"), showlegend: false },
+      keyOf(RAW_TEXT, report.raw, "circle", raw.length > 0),
+      squares(everyFloor.filter((m) => selected.has(m)), colours.ink, "selected"),
+      squares(everyFloor.filter((m) => !selected.has(m)), colours.idle, "not selected"),
+      { type: "scatter", mode: "markers", x: [0], y: [0], marker: { symbol: "star", size: 17, color: colours.ink }, name: "base station",
         text: ["base station"], hovertemplate: "%{text}<extra></extra>" },
     ];
     const reach = plant.reach * 1.14;
     const metres = { showgrid: true, range: [-reach, reach], ticksuffix: " m", nticks: 5, separatethousands: true };
     return {
-      data, height: narrow.matches ? 380 : 520,
-      layout: { xaxis: metres, yaxis: { ...metres, scaleanchor: "x" }, margin: { t: 14 } },
+      data, height: narrow.matches ? 470 : 560,
+      layout: { showlegend: true, xaxis: metres, yaxis: { ...metres, scaleanchor: "x" }, margin: { t: 14 } },
     };
   }
 
-  const ticksOfCuts = () => ({ tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(report.runs[choice.run].layers / 8)) });
+  // Cut 0 has a colour of its own, because raw samples then leave the device; deeper cuts have a scale.
+  const RAW_TEXT = "cut 0: raw samples leave the device";
+  const shownCut = (value) => (n) => { const cut = value(n); return cut > 0 ? Math.max(0.501, cut) : cut; }; // means of floors may lie below 1
+
+  function mixed(ends, share) {
+    const [from, to] = ends.map((end) => [1, 3, 5].map((at) => parseInt(end.slice(at, at + 2), 16)));
+    return `rgb(${from.map((value, at) => Math.round(value + share * (to[at] - value))).join(",")})`;
+  }
+
+  function scaleOfCuts(run, colours, names = ["cmin", "cmax"]) {
+    const bins = run.layers + 1;
+    const colour = (cut) => (cut ? mixed(colours.cuts, run.layers > 1 ? (cut - 1) / (run.layers - 1) : 1) : report.raw);
+    const colorscale = Array.from({ length: bins }, (_, cut) => [[cut / bins, colour(cut)], [(cut + 1) / bins, colour(cut)]]).flat();
+    return { colorscale, [names[0]]: -0.5, [names[1]]: run.layers + 0.5 };
+  }
+
+  function barOfCuts(run, more = {}) {
+    return { title: { text: "cut" }, tickmode: "linear", tick0: 0, dtick: Math.max(1, Math.ceil(run.layers / 8)), ...more };
+  }
+
+  const keyOf = (name, colour, symbol = "square", occurs = true, line = {}) => ({ // an entry of a legend for what a grid shows as colours
+    type: "scatter", mode: "markers", x: [null], y: [null], name, marker: { symbol, size: 11, color: colour, line }, visible: occurs, hoverinfo: "skip", showlegend: true,
+  });
 
   function cutsFigure() {
     const run = report.runs[choice.run];
+    const colours = theme();
     const plant = report.plants[run.plant];
     const names = run.byFloor ? plant.floors : plant.devices;
     const rounds = run.timeline.map((entry) => entry[0]);
     const step = Math.max(1, Math.ceil(names.length / 40));
     const ticks = names.map((_, at) => at).filter((at) => at % step === 0);
+    const cuts = run.cuts.flat();
     return {
       data: [{
-        type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : cut))), x: rounds, y: names.map((_, at) => at),
-        zmin: 0, zmax: run.layers, hoverongaps: false, meta: { scale: "cut" }, ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
-        colorbar: { title: { text: "cut" }, ...ticksOfCuts() },
-        text: names.map((name, at) => rounds.map(() => `${text(name)}, mean ${run.mean[at] === null ? "none" : number(run.mean[at])}`)),
-        hovertemplate: `%{text}<br>round %{x}: %{z} of ${run.layers} layers on the device<extra></extra>`,
-      }],
-      height: Math.min(1000, 130 + 17 * names.length),
+        type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : shownCut(() => cut)()))), x: rounds, y: names.map((_, at) => at),
+        hoverongaps: false, ...scaleOfCuts(run, colours, ["zmin", "zmax"]), ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
+        colorbar: barOfCuts(run), showlegend: false,
+        text: run.cuts.map((row, at) => row.map((cut) => `${text(names[at])}: ${cut < 0 ? "" : number(cut)} of ${run.layers} layers on the device<br>mean of the run: ${run.mean[at] === null ? "none" : number(run.mean[at])}`)),
+        hovertemplate: "round %{x}<br>%{text}<extra></extra>",
+      },
+      keyOf(RAW_TEXT, report.raw, "square", cuts.includes(0)),
+      keyOf("not selected", colours.plot, "square", cuts.some((cut) => cut < 0), { width: 1.5, color: colours.idle }),
+      ],
+      height: Math.min(1000, 150 + 17 * names.length), width: widthOf(rounds),
       layout: {
-        xaxis: { title: { text: "round" }, showgrid: false },
-        yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), autorange: "reversed", showgrid: false },
+        shapes: markOf(rounds), showlegend: true, xaxis: { title: { text: "round" }, showgrid: false, range: [rounds[0] - 0.5, rounds.at(-1) + 0.5] },
+        yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), range: [names.length - 0.5, -0.5], showgrid: false },
       },
     };
   }
@@ -219,10 +259,7 @@
     const kinds = report.turns.map(([, colour], at) => [isDark() && at === 0 ? "#3a424a" : colour, at]);
     const count = kinds.length;
     const met = new Set(run.turns.flat());
-    const keys = report.turns.map(([name], at) => ({ // a legend for what occurs in this run
-      type: "scatter", mode: "markers", x: [null], y: [null], name, marker: { symbol: "square", size: 11, color: kinds[at][0] },
-      visible: met.has(at) ? true : false, hoverinfo: "skip",
-    }));
+    const keys = report.turns.map(([name], at) => keyOf(name, kinds[at][0], "square", met.has(at)));
     return {
       data: [{
         type: "heatmap", z: run.turns, x: rounds, y: names.map((_, at) => at), zmin: -0.5, zmax: count - 0.5, showscale: false,
@@ -231,15 +268,16 @@
         text: run.turns.map((row, m) => row.map((turn) => `${text(names[m])}: ${report.turns[turn][0]}`)),
         hovertemplate: "round %{x}<br>%{text}<extra></extra>", showlegend: false,
       }, ...keys],
-      height: Math.min(900, 150 + 20 * names.length),
+      height: Math.min(900, 150 + 20 * names.length), width: widthOf(rounds),
       layout: {
-        showlegend: true, xaxis: { title: { text: "round" }, showgrid: false, range: [rounds[0] - 0.5, rounds.at(-1) + 0.5] },
+        shapes: markOf(rounds), showlegend: true, xaxis: { title: { text: "round" }, showgrid: false, range: [rounds[0] - 0.5, rounds.at(-1) + 0.5] },
         yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), range: [names.length - 0.5, -0.5], showgrid: false },
       },
     };
   }
 
   const EXPLORED = { "fig-turns": turnsFigure, "fig-timeline": timelineFigure, "fig-map": mapFigure, "fig-cuts": cutsFigure };
+  const GRIDS = ["fig-turns", "fig-cuts"]; // in which the reader can choose a round
 
   function chooseRun() {
     const select = byId("run-choice");
@@ -250,6 +288,7 @@
     }
     const empty = visible.size === 0;
     for (const id of Object.keys(EXPLORED)) byId(id).closest("figure").hidden = empty;
+    if (byId("decision")) byId("decision").hidden = empty;
     if (empty) return;
     choice.run = Number(select.value);
     const slider = byId("round-choice");
@@ -257,9 +296,16 @@
     slider.max = last;
     if (following) slider.value = choice.round === null ? last : placeOf(choice.round);
     choice.at = Math.min(Number(slider.value), last);
+    const [raw, of] = report.runs[choice.run].raw;
+    byId("run-raw").textContent = of ? `In this run, raw samples left their device in ${raw.toLocaleString("en")} of ${of.toLocaleString("en")} device-rounds (${number((100 * raw) / of)} %).` : "";
     chooseRound();
-    draw("fig-cuts");
-    draw("fig-turns");
+    for (const id of GRIDS) draw(id);
+  }
+
+  const widthOf = (rounds) => Math.min(2400, 110 + 9 * rounds.length); // [px] on phones, where a finger has to hit a round
+
+  function hintScrolling() { // tells which parts scroll sideways; a shadow at their edge shows it too
+    document.querySelectorAll(".scroll").forEach((part) => part.classList.toggle("more", part.scrollWidth > part.clientWidth + 1));
   }
 
   function placeOf(round) { // of the rounds that are shown, the first that is not before this one
@@ -269,12 +315,42 @@
   }
 
   function chooseRound() {
-    choice.at = Number(byId("round-choice").value);
+    const slider = byId("round-choice");
+    choice.at = Number(slider.value);
     const round = report.runs[choice.run].timeline[choice.at][0];
     byId("round-shown").textContent = `round ${round}`;
-    byId("round-choice").setAttribute("aria-valuetext", `round ${round}`);
+    slider.setAttribute("aria-valuetext", `round ${round}`);
+    byId("round-back").disabled = choice.at === 0;
+    byId("round-on").disabled = choice.at === Number(slider.max);
     draw("fig-timeline");
     draw("fig-map");
+    const panel = byId("decision");
+    if (panel) fedfloorDecision.show(panel, report, choice, goTo);
+    hintScrolling();
+  }
+
+  function goTo(round) {
+    byId("round-choice").value = placeOf(round);
+    slide();
+  }
+
+  function step(by) {
+    byId("round-choice").value = choice.at + by; // the slider keeps within its ends
+    slide();
+  }
+
+  function steps(event) { // arrow keys on the grid of rounds
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    step(by);
+  }
+
+  function markOf(rounds) { // a frame around the round that is shown
+    const round = rounds[choice.at];
+    const next = rounds[choice.at + 1] ?? 2 * round - (rounds[choice.at - 1] ?? round - 1);
+    const half = Math.max(0.5, (next - round) / 2);
+    return [{ type: "rect", xref: "x", yref: "paper", x0: round - half, x1: round + half, y0: 0, y1: 1, line: { color: theme().ink, width: 2 } }];
   }
 
   function pick() {
@@ -298,6 +374,8 @@
     const atEnd = Number(slider.value) === Number(slider.max);
     choice.round = atEnd ? null : report.runs[choice.run].timeline[Number(slider.value)][0];
     chooseRound();
+    const rounds = report.runs[choice.run].timeline.map((entry) => entry[0]);
+    for (const id of GRIDS) if (byId(id).data) Plotly.relayout(byId(id), { shapes: markOf(rounds) }); // the cells stay
   }
 
   function show(data, { follow = false } = {}) {
@@ -317,16 +395,24 @@
       for (const [id, make] of Object.entries(EXPLORED)) makers.set(id, make);
       listen(byId("run-choice"), "change", chooseRun);
       listen(byId("round-choice"), "input", slide);
+      listen(byId("round-back"), "click", () => step(-1));
+      listen(byId("round-on"), "click", () => step(1));
+      for (const id of GRIDS) {
+        byId(id).tabIndex = 0;
+        listen(byId(id), "keydown", steps);
+      }
       listen(byId("map-cuts"), "change", () => draw("fig-map"));
     }
     if (following) makers.forEach((_, id) => byId(id) && observer.observe(byId(id)));
     pick(); // the browser may remember which boxes were ticked
+    hintScrolling();
     document.body.dataset.ready = "yes";
   }
 
   function start() {
     dark.addEventListener("change", drawAll);
     narrow.addEventListener("change", drawAll);
+    addEventListener("resize", hintScrolling);
     addEventListener("beforeprint", () => print(true));
     addEventListener("afterprint", () => print(false));
     const embedded = byId("report-data");

@@ -14,6 +14,7 @@ from string import Template
 import fedfloor
 from fedfloor.characters import printable
 from fedfloor.reports.answers import answers
+from fedfloor.reports.decisions import Progress, with_decisions
 from fedfloor.reports.drawing.figure import Panel
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import SingleRuns, single_runs
@@ -23,6 +24,7 @@ from fedfloor.reports.markup import (
     Part,
     answers_html,
     contents,
+    decision_panel,
     left_out_html,
     notice,
     part_html,
@@ -41,10 +43,18 @@ _GENERATOR = b'<meta name="generator" content="fedfloor">'
 _HEAD = 1000  #: [byte] in which it stands
 
 
-def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> None:
-    """Write the page; the first table is its headline. Needs the extra 'report'."""
+def write_page(
+    results: Results,
+    tables: Sequence[PageTable],
+    path: Path,
+    on_progress: Progress = lambda *_: None,
+) -> None:
+    """Write the page; the first table is its headline. Needs the extra 'report'.
+
+    `on_progress` hears how many decisions of single rounds are made, and of how many.
+    """
     library = plotly()
-    content = content_of(results, tables, single_runs(results))
+    content = content_of(results, tables, with_decisions(results, single_runs(results), on_progress))
     texts = {
         "title": html.escape(f"{results.collection.name}: fedfloor report"),
         "heading": html.escape(results.collection.name),
@@ -61,7 +71,7 @@ def write_page(results: Results, tables: Sequence[PageTable], path: Path) -> Non
         css=asset("page.css"),
         data=_embedded(content.data),
         plotly=library,
-        js=asset("page.js"),
+        js=asset("decision.js") + asset("page.js"),
     )
     save(path, lambda part: part.write_text(page, encoding="utf-8"))
 
@@ -129,7 +139,8 @@ def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable],
         content.sort(key=lambda card: -1 if card.panel.series is None else card.panel.series)  # series by series
         if content:
             controls = run_controls(single.labels, single.omissions) if section.one_run else ""
-            yield Part(section, tuple(content), body=controls)
+            panel = decision_panel() if section.one_run and "answer" in single.data else ""
+            yield Part(section, tuple(content), body=controls, panel=panel)
     if tables[1:]:
         others = "".join(table_html(table, results.looks) for table in tables[1:])
         yield Part(Section("tables", "More tables"), body=others)

@@ -1,6 +1,6 @@
 """How series and parts are told apart, one home for print and page: Matplotlib's and Plotly's names side by side."""
 
-__all__ = ["COLOURS", "PART_COLOURS", "TURN_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
+__all__ = ["COLOURS", "PART_COLOURS", "RAW_COLOUR", "TURN_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
 
 import re
 from collections.abc import Iterable
@@ -9,12 +9,14 @@ from types import MappingProxyType
 
 Linestyle = str | tuple[float, tuple[float, ...]]
 
-#: Okabe and Ito's colours without black and yellow, each of which vanishes on one background, and a grey
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8F98")
-#: for the phases of a round on the page: Tol's light scheme, distinct from the colours of series
+#: of series: Okabe and Ito's without black and yellow, each of which vanishes on one background, and a violet
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7055F5")
+#: of the stages of a round, on the page and in print; readers who cannot tell red from green tell them apart, too
 PART_COLOURS = MappingProxyType(
-    {"download": "#77AADD", "device": "#EEDD88", "link": "#BBCC33", "gateway": "#44BB99", "upload": "#EE8866"}
+    {"download": "#99DDFF", "device": "#EEDD88", "link": "#AA7744", "gateway": "#2F4B7C", "upload": "#FFAABB"}
 )
+#: of cut 0, with which raw samples leave the device; deeper cuts have a scale of their own
+RAW_COLOUR = "#F0C800"
 #: for what a floor does in a round: Tol's muted scheme, distinct from the colours of series and of phases
 TURN_COLOURS = MappingProxyType(
     {

@@ -44,7 +44,8 @@ WHERE = Section(
 RUN = Section(
     "run",
     "One run, round by round",
-    "Choose a run and move the slider: the timeline and the map show that round.",
+    "Choose a run and a round: with the slider, by clicking a grid, or with the arrow keys. The panel says what was "
+    "decided in that round and why; the timeline and the map show it.",
     one_run=True,
 )
 FAILURES = Section(

@@ -17,6 +17,7 @@ from fedfloor.reports.drawing.paper import (
     name_floors,
     one_panel,
 )
+from fedfloor.reports.palette import look_of
 from fedfloor.reports.pictures import in_print, save_picture
 from fedfloor.runs.shares import LayerShares
 
@@ -32,7 +33,7 @@ def draw_shares(shares: LayerShares) -> "Drawing":
     at = np.arange(len(shares.layers))
     for index, (label, row) in enumerate(zip(shares.labels, shares.shares, strict=True)):
         offset = (index - (count - 1) / 2) * width
-        axes.bar(at + offset, row, width, label=legend_name(label), **bar_style(index))
+        axes.bar(at + offset, row, width, label=legend_name(label), **bar_style(look_of(index)))
     name_floors(axes, shares.layers, PAGE - 0.7)
     in_percent(axes.yaxis)
     axes.set_ylabel(f"share of a step with {shares.batch} samples")

@@ -68,9 +68,13 @@ def headline(collection: Collection) -> Table:
     if not all(run.ended for run in collection.runs):
         notes.append("A series that is still running is shown as far as it has come.")
     notes.append("Completed is of the floors that were selected; the worst shortfall is the largest of any floor.")
+    notes.append(
+        "Raw samples sent: device-rounds with cut 0, in which a device sends its samples to the gateway of its floor, "
+        "of those of the floors that were selected. `training.min_cut = 1` in the scenario rules it out."
+    )
     columns = (
-        "policy", "seeds", "rounds", "final accuracy", "steadiness [points]", "mean delay [s]", collection.clock_name,
-        "completed", "failures", "worst shortfall", "energy a round [J]",
+        "policy", "final accuracy", "steadiness [points]", "mean delay [s]", collection.clock_name, "completed",
+        "failures", "raw samples sent", "worst shortfall", "energy a round [J]", "rounds", "seeds",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
@@ -105,17 +109,24 @@ def _headline_row(series: Series) -> tuple[str, ...]:
 
     return (
         series.label,
-        ", ".join(str(run.scenario.seed) for run in runs),
-        _rounds(runs),
         with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else _untested(runs),
         with_interval(interval(deviations), digits=2) if deviations else "",
         with_interval(mean(lambda run: run.summary.mean_delay)),
         duration(mean(lambda run: run.summary.clock)),
         share_of(completed, selected) if selected else "none selected",
         ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items())) or "none",
+        _raw_samples(runs),
         with_interval(mean(lambda run: run.summary.shortfall), digits=2),
         with_interval(mean(lambda run: run.summary.mean_energy)),
+        _rounds(runs),
+        ", ".join(str(run.scenario.seed) for run in runs),
     )
+
+
+def _raw_samples(runs: Sequence[ReadRun]) -> str:
+    """In how many device-rounds raw samples left their device."""
+    raw, devices = (sum(getattr(run.summary, key) for run in runs) for key in ("raw_device_rounds", "device_rounds"))
+    return share_of(raw, devices) if devices else "none selected"
 
 
 def _rounds(runs: Sequence[ReadRun]) -> str:

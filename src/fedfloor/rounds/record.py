@@ -126,6 +126,11 @@ class GatewayRecord:
         """Energy [J] of the gateway and its devices."""
         return self.energy_j + sum(device.energy_j for device in self.devices)
 
+    @property
+    def raw_devices(self) -> int:
+        """Number of devices that sent raw samples to the gateway: cut 0, on a floor that had the memory to train."""
+        return 0 if self.failure == "memory" else sum(device.cut == 0 for device in self.devices)
+
 
 @with_config(_LOGGED)
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -506,6 +511,7 @@ def _round_rows(record: RoundRecord) -> Iterator[dict[str, object]]:
         "completed": sum(gateway.completed for gateway in record.gateways),
         "energy_j": sum(gateway.floor_energy for gateway in record.gateways),
         "training_loss": record.training_loss,
+        "raw_devices": sum(gateway.raw_devices for gateway in record.gateways),
     }
 
 

@@ -50,6 +50,8 @@ class RunSummary:
     failures: Mapping[str, int]  #: floor-rounds by cause
     shortfall: float  #: largest amount by which a floor stays below its target rate
     floors: tuple[FloorSummary, ...]
+    device_rounds: int = 0  #: devices of the floors that were selected, over all rounds
+    raw_device_rounds: int = 0  #: device-rounds in which a device sent raw samples to its gateway
 
 
 @dataclass
@@ -62,6 +64,8 @@ class _FloorTally:
     selected: int = 0
     completed: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    devices: int = 0
+    raw_devices: int = 0
 
     def add(self, entry: GatewayRecord) -> None:
         self.target_rates.append(entry.target_rate)
@@ -70,6 +74,8 @@ class _FloorTally:
         self.completed += entry.completed
         if entry.failure:
             self.failures[entry.failure] += 1
+        self.devices += len(entry.devices)
+        self.raw_devices += entry.raw_devices
 
     def summary(self, rounds: int) -> FloorSummary:
         return FloorSummary(
@@ -118,6 +124,8 @@ class Tally:
             failures=dict(failures),
             shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
             floors=floors,
+            device_rounds=sum(floor.devices for floor in self.floors),
+            raw_device_rounds=sum(floor.raw_devices for floor in self.floors),
         )
 
 

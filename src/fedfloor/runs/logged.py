@@ -1,8 +1,9 @@
 """Logged rounds, ready to be decided again."""
 
-__all__ = ["logged_round"]
+__all__ = ["Decider", "decider_of", "logged_round"]
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedfloor.errors import RunLogError, shown
@@ -12,41 +13,83 @@ from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario
 from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, policy_for
 from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
+from fedfloor.scenario import Scenario
 from fedfloor.scheduling.objects import PolicySource
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import PolicySpec, may_keep_state, tradeoff_of_spec
-from fedfloor.scheduling.state import RoundState
-from fedfloor.scheduling.traits import needs_history
+from fedfloor.scheduling.state import RoundState, Scheduler
+from fedfloor.scheduling.traits import first_delay, needs_history
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decider:
+    """A policy that decides rounds of a run again."""
+
+    folder: Path  #: of the run
+    tradeoff_v: float  #: what the objective is computed with if the policy has no V of its own
+    spec: PolicySpec  #: with every setting filled in
+    scheduler: Scheduler
+    is_bound: bool  #: whether its decisions must be the logged ones
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether the states that it decides must have a history."""
+        return needs_history(self.scheduler)
+
+    @property
+    def first_delay(self) -> str:
+        """What takes long before its first decision; empty if nothing does."""
+        return first_delay(self.scheduler)
+
+    def round(self, state: RoundState, record: RoundRecord) -> PlannedRound:
+        """A round, ready to be decided, from its state as `replayed` returns it and from its record."""
+        if lacks_sample_losses(self.scheduler, state):
+            problem = f"has no root mean squares of sample losses, by which the policy {shown(self.spec.name)} decides"
+            advice = "Name a round of a run with this policy, or another policy"
+            raise RunLogError(f"{self.folder / ROUNDS}: {problem}. {advice}")
+        if not _same_energy(record, state):
+            problem = f"{self.folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {state.index}"
+            raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
+        logged = record if self.is_bound else None
+        return PlannedRound(state, self.tradeoff_v, self.spec, self.scheduler, run=self.folder, logged=logged)
+
+
+def decider_of(
+    folder: Path,
+    scenario: Scenario,
+    policy: PolicySource | None = None,
+    solver: str | None = None,
+    *,
+    own: bool = False,
+    once: bool = False,
+) -> Decider:
+    """A policy for the rounds of a run, or the one that decided them.
+
+    `own` allows the run folder to name the code of that policy; `once` says that it decides one round only.
+    """
+    if policy is None:
+        refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
+    own_spec = PolicySpec.of(scenario.policy)
+    tradeoff = tradeoff_of_spec(own_spec)
+    weight = Ddsra().tradeoff if tradeoff is None else tradeoff
+    spec, scheduler = policy_for(own_spec, weight, policy, solver, once=once)
+    is_bound = policy is None and solver is None and may_keep_state(spec)
+    return Decider(folder, weight, spec, scheduler, is_bound)
 
 
 def logged_round(
     folder: Path, index: int, policy: PolicySource | None = None, solver: str | None = None, *, own: bool = False
 ) -> PlannedRound:
-    """A logged round of a run folder, for a policy, or for the one that decided it.
-
-    `own` allows the run folder to name the code of that policy.
-    """
+    """A logged round of a run folder, for a policy, or for the one that decided it; see `decider_of`."""
     records = read_records(folder)
     if not 0 <= index < len(records):
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
         raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
     scenario, logged = scenario_of(folder), records[: index + 1]
-    if policy is None:
-        refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
+    decider = decider_of(folder, scenario, policy, solver, own=own, once=True)
     check_records(logged, scenario, folder)
-    own_spec = PolicySpec.of(scenario.policy)
-    tradeoff = tradeoff_of_spec(own_spec)
-    weight = Ddsra().tradeoff if tradeoff is None else tradeoff
-    spec, scheduler = policy_for(own_spec, weight, policy, solver)
-    state = next(replayed(scenario, logged, first=index, with_history=needs_history(scheduler)))
-    if lacks_sample_losses(scheduler, state):
-        problem = f"has no root mean squares of sample losses, by which the policy {shown(spec.name)} decides"
-        raise RunLogError(f"{folder / ROUNDS}: {problem}. Name a round of a run with this policy, or another policy")
-    if not _same_energy(records[index], state):
-        problem = f"{folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {index}"
-        raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
-    logged_as = records[index] if policy is None and solver is None and may_keep_state(spec) else None
-    return PlannedRound(state, weight, spec, scheduler, run=folder, logged=logged_as)
+    state = next(replayed(scenario, logged, first=index, with_history=decider.needs_history))
+    return decider.round(state, records[index])
 
 
 def _same_energy(record: RoundRecord, state: RoundState) -> bool:

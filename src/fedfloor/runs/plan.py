@@ -178,10 +178,14 @@ def lacks_sample_losses(scheduler: Scheduler, state: RoundState) -> bool:
 
 
 def policy_for(
-    own: PolicySpec, tradeoff_v: float, policy: PolicySource | None, solver: str | None
+    own: PolicySpec, tradeoff_v: float, policy: PolicySource | None, solver: str | None, *, once: bool = True
 ) -> tuple[PolicySpec, Scheduler]:
-    """The policy that is asked for, or the round's own, completed by what the round says."""
-    defer()  # it may be the only round that this process decides
+    """The policy that is asked for, or the round's own, completed by what the round says.
+
+    `once` says that it decides one round, which may be the only one of this process.
+    """
+    if once:
+        defer()
     if policy is not None and not isinstance(policy, str):
         if solver is not None:
             problem = f"--solver {solver}: the policy {type(policy).__name__} is an object, which has all its settings"

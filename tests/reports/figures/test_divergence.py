@@ -10,7 +10,7 @@ def test_divergence_stands_beside_its_bound(real: ReadRun) -> None:  # Theorem 1
     assert divergence is not None
     assert divergence.measured.tolist() == [1.0, 10.0, 3.0]
     assert divergence.bound.tolist() == [5.0, 9.0, 9.0]
-    assert divergence.round.tolist() == [1, 1, 3]
+    assert divergence.round.tolist() == [0, 0, 2]  # as in the log
     assert [divergence.floors[m] for m in divergence.floor] == ["press", "paint", "paint"]
     assert divergence.exceeded == 1
 

@@ -46,11 +46,11 @@ def test_rounds_are_seen_as_they_are_logged(growing: Growing) -> None:
     first = state_of(watched)
     assert first["runs"][0]["rounds"] == 3
     assert first["runs"][0]["status"] == "going"
-    assert numbers(first) == [1, 2, 3]
+    assert numbers(first) == [0, 1, 2]
     growing.write(3, 5)
     log = first["shown"]["log"]
-    assert numbers(state_of(watched, ".", log, 3)) == [4, 5]
-    assert numbers(state_of(watched, ".", log + 7, 3)) == [1, 2, 3, 4, 5]  # another log: everything is new
+    assert numbers(state_of(watched, ".", log, 3)) == [3, 4]
+    assert numbers(state_of(watched, ".", log + 7, 3)) == [0, 1, 2, 3, 4]  # another log: everything is new
     growing.write(5, ROUNDS)
     assert run_of(watched)["status"] == "ended"
 
@@ -112,7 +112,7 @@ def test_a_log_that_is_cut_back_is_read_again(growing: Growing) -> None:
     after = state_of(watched, ".", before["shown"]["log"], 10)
     assert after["runs"][0]["rounds"] == 4
     assert after["shown"]["log"] != before["shown"]["log"]
-    assert numbers(after) == [1, 2, 3, 4]
+    assert numbers(after) == [0, 1, 2, 3]
     growing.write(4, ROUNDS)
     assert run_of(watched)["rounds"] == ROUNDS
 

@@ -91,7 +91,7 @@ def test_a_run_is_seen_as_it_goes(browser: Any, watch: Watch, real: Growing) -> 
     until_drawn(browser, 10, "fig-accuracy-rounds")  # the first test has come: a new figure
     tiles = text_of(browser, "#tiles").replace("\u00a0", " ")
     assert "59.0 %" in tiles
-    assert "best 59.0 % after round 10" in tiles
+    assert "best 59.0 % after 10 rounds" in tiles
     assert "predicted" in tiles
     heads = "return [...document.querySelectorAll('#last-table thead th')].map((cell) => cell.innerText)"
     assert browser.execute_script(heads)[:4] == ["floor", "outcome", "predicted", "real"]
@@ -131,11 +131,11 @@ def test_the_grid_is_read_with_the_keyboard(browser: Any, watch: Watch, real: Gr
         "for (const key of arguments[0]) grid.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));"
         "return document.querySelector('#grid-detail').innerText"
     )
-    assert browser.execute_script(press, ["ArrowUp"]).startswith("Round 8: ")
-    assert browser.execute_script(press, ["ArrowDown", "ArrowLeft"]).startswith("Round 7, press: ")
+    assert browser.execute_script(press, ["ArrowUp"]).startswith("Round 7: ")
+    assert browser.execute_script(press, ["ArrowDown", "ArrowLeft"]).startswith("Round 6, press: ")
     real.write(8, 9)
     until_round(browser, 9)
-    assert text_of(browser, "#grid-detail").startswith("Round 7, press: ")  # what was pointed at stays
+    assert text_of(browser, "#grid-detail").startswith("Round 6, press: ")  # what was pointed at stays
     assert browser.execute_script("return document.querySelectorAll('#grid .cursor').length") == 1
 
 

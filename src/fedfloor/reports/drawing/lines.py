@@ -1,6 +1,6 @@
 """Lines over rounds or time with their bands over seeds, in print and on the page."""
 
-__all__ = ["Lines", "band_note", "draw_lines", "plot_lines"]
+__all__ = ["ROUNDS", "Lines", "band_note", "draw_lines", "plot_lines"]
 
 import math
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from fedfloor.reports.results import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+ROUNDS = "rounds done"  #: title of an axis of rounds: a point at 14 is what was known after 14 rounds
 _MARKERS = 12  #: of a line in print
 _POINTS = 800  #: of a line on the page
 _MARKED = 40  #: points up to which a line on the page has markers
@@ -81,11 +82,13 @@ def plot_lines(lines: Lines) -> Plot | None:
         if curve is not None:
             data += _traces(lines, look, curve, mode)
     thousands: Axis = {"rangemode": "tozero", "separatethousands": True, "exponentformat": "none"}
+    after: Axis = {"hoverformat": ",d", "unifiedhovertitle": {"text": "after %{x} rounds"}} if lines.x == ROUNDS else {}
     percent: Axis = {"tickformat": ".0%"} if lines.percent else {}
     layout = {
-        "xaxis": titled(lines.x) | thousands,
+        "xaxis": titled(lines.x) | thousands | after,
         "yaxis": titled(lines.y) | thousands | percent,
         "hovermode": "x unified",
+        "showlegend": True,
     }
     thinned = f"Long lines are drawn through {_POINTS} of their points, evenly spread; tables use all rounds."
     omission = thinned if max(lengths) > _POINTS else ""

@@ -2,11 +2,11 @@
 
 __all__ = ["Pair", "are_dots", "plot_pairs"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedfloor.arrays import Floats
-from fedfloor.reports.drawing.plots import Plot, Trace, diagonal, harmless, names_axis, titled
+from fedfloor.reports.drawing.plots import NEUTRAL, Plot, Trace, diagonal, harmless, names_axis, titled
 from fedfloor.reports.palette import Look
 
 _BARS = 30  #: floors up to which each has bars; more become dots
@@ -50,11 +50,12 @@ def plot_pairs(
             data += _bars_and_marks(look, pair, shared, diamonds=diamonds)
     whole = {"range": [0, 1.02]}
     if are_dots(pairs):
-        data.append(diagonal([0.0, 1.0]))
+        data.append(diagonal([0.0, 1.0], "equal"))
         axes = {"xaxis": titled(f"{mark} {quantity}") | whole, "yaxis": titled(f"{bar} {quantity}") | whole}
-        return Plot(data, {**axes, "hovermode": "closest"})
+        return Plot(data, {**axes, "hovermode": "closest", "showlegend": True})
     layout = {"barmode": "group", "scattermode": "group", "bargap": 0.3, "hovermode": "closest"}
-    return Plot(data, {"xaxis": names_axis(floors), "yaxis": titled(quantity) | whole, **layout})
+    data.append(_key(mark, diamonds=diamonds))
+    return Plot(data, {"xaxis": names_axis(floors), "yaxis": titled(quantity) | whole, "showlegend": True, **layout})
 
 
 def _floors(pairs: Sequence[tuple[Look, Pair | None]]) -> tuple[str, ...]:
@@ -66,9 +67,20 @@ def _dots(look: Look, pair: Pair, shared: Trace) -> Trace:
     return {"type": "scatter", "mode": "markers", "x": pair.marks, "y": pair.bars, "marker": marker, **shared}
 
 
-def _bars_and_marks(look: Look, pair: Pair, shared: Trace, *, diamonds: bool) -> tuple[Trace, Trace]:
+def _mark(colour: str, *, diamonds: bool) -> Mapping[str, object]:
     symbol, size, width = ("diamond", 8, 1.5) if diamonds else ("line-ew", 11, 2.5)
-    marker = {"symbol": symbol, "size": size, "color": look.colour, "line": {"width": width}}
+    return {"symbol": symbol, "size": size, "color": colour, "line": {"width": width}}
+
+
+def _key(name: str, *, diamonds: bool) -> Trace:
+    """An entry of the legend for the marks of all series."""
+    marker = _mark(NEUTRAL, diamonds=diamonds)
+    place: Trace = {"type": "scatter", "mode": "markers", "x": [None], "y": [None]}
+    return {**place, "name": name, "marker": marker, "hoverinfo": "skip", "meta": {"ink": True}}
+
+
+def _bars_and_marks(look: Look, pair: Pair, shared: Trace, *, diamonds: bool) -> tuple[Trace, Trace]:
+    marker = _mark(look.colour, diamonds=diamonds)
     bars: Trace = {"type": "bar", "y": pair.bars, "marker": {"color": look.colour, "opacity": 0.85}, **shared}
     marks: Trace = {"type": "scatter", "mode": "markers", "y": pair.marks, "marker": marker, "cliponaxis": False}
-    return bars, {**marks, **shared, "meta": {"s": look.index, "ink": True}}
+    return bars, {**marks, **shared, "meta": {"s": look.index, "ink": True}, "showlegend": False}

@@ -19,6 +19,7 @@ __all__ = [
     "name_devices",
     "name_floors",
     "one_panel",
+    "part_style",
 ]
 
 import math
@@ -79,10 +80,14 @@ def dot_style(look: Look) -> LineStyle:
     return {"color": look.colour, "linestyle": "none", "marker": look.marker}
 
 
-def bar_style(index: int) -> BarStyle:
-    """Colour and hatch of the bars of a series or a part."""
-    at = index % len(COLOURS)
-    return {"facecolor": COLOURS[at], "hatch": _HATCHES[at], "edgecolor": "white", "linewidth": 0}
+def bar_style(look: Look) -> BarStyle:
+    """Colour and hatch of the bars of a series."""
+    return part_style(look.colour, COLOURS.index(look.colour))
+
+
+def part_style(colour: str, index: int) -> BarStyle:
+    """Colour and hatch of the bars of a part, such as a stage of the round or a cause of failures."""
+    return {"facecolor": colour, "hatch": _HATCHES[index % len(_HATCHES)], "edgecolor": "white", "linewidth": 0}
 
 
 def mark_every(look: Look, points: int) -> tuple[int, int]:
@@ -107,9 +112,8 @@ def one_panel(height: float = 2.5, width: float = COLUMN) -> tuple["Drawing", "A
 
 
 def legend_name(label: str) -> str:
-    """A series' label, short enough for a legend."""
-    plain = label.replace(",solver=exact", "").replace(",solver=", ", ").replace(":v=", ", V = ").replace("_", " ")
-    short = plain if len(plain) <= _LETTERS else plain[: _LETTERS - 1] + "…"
+    """A series' label as on the page and in tables, short enough for a legend."""
+    short = label if len(label) <= _LETTERS else label[: _LETTERS - 1] + "…"
     return short.replace("$", r"\$")  # not a formula
 
 

@@ -83,10 +83,11 @@ def log_axis(ends: Sequence[float]) -> Axis:
     return {"type": "log", "range": [low, high], "dtick": 1 if high - low > 2.5 else "D2"}
 
 
-def diagonal(ends: Sequence[float]) -> Trace:
-    """A dashed line where both axes are equal."""
+def diagonal(ends: Sequence[float], name: str) -> Trace:
+    """A dashed line where both axes are equal; `name` stands in the legend."""
     line = {"color": NEUTRAL, "width": 1.5, "dash": "dash"}
-    return {"type": "scatter", "mode": "lines", "x": list(ends), "y": list(ends), "line": line, "hoverinfo": "skip"}
+    shape: Trace = {"type": "scatter", "mode": "lines", "x": list(ends), "y": list(ends), "line": line, "name": name}
+    return {**shape, "hoverinfo": "skip"}
 
 
 def _short(name: str) -> str:

@@ -15,16 +15,16 @@ from fedfloor.reports.drawing.paper import (
     BARS,
     COLUMN,
     PAGE,
-    bar_style,
     blank,
     legend_above,
     legend_name,
     name_floors,
+    part_style,
 )
 from fedfloor.reports.drawing.plots import Plot, Trace, harmless, names_axis, titled
 from fedfloor.reports.drawing.scales import greatest
 from fedfloor.reports.measures.splits import Split
-from fedfloor.reports.palette import COLOURS, Look
+from fedfloor.reports.palette import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ class Stacks:
     splits: Sequence[tuple[Look, Split]]
     quantity: str  #: that is split
     unit: str
-    colours: Mapping[str, str]  #: of the parts on the page
+    colours: Mapping[str, str]  #: of the parts
 
 
 def draw_stacks(stacks: Stacks) -> "Drawing | None":
@@ -63,29 +63,35 @@ def draw_stacks(stacks: Stacks) -> "Drawing | None":
         look, split = entry
         panel.set_title(legend_name(look.label))
         if len(split.floors) > BARS:
-            _draw_areas(panel, split)
+            _draw_areas(panel, split, stacks.colours)
         else:
-            _draw_bars(panel, split, width / columns - 0.5)
+            _draw_bars(panel, split, stacks.colours, width / columns - 0.5)
     for panel in panels[::columns]:
         panel.set_ylabel(f"mean of a round [{stacks.unit}]")
     legend_above(figure, panels[0])
     return figure
 
 
-def _draw_areas(axes: "Axes", split: Split) -> None:
+def _draw_areas(axes: "Axes", split: Split, colours: Mapping[str, str]) -> None:
     """Areas over the floors in ascending order."""
     total = np.nansum(split.values, axis=0)
     areas = np.nan_to_num(split.values[:, np.argsort(total)], posinf=0.0)
-    axes.stackplot(np.arange(1, len(total) + 1), areas, labels=split.parts, colors=COLOURS, linewidth=0)
+    axes.stackplot(
+        np.arange(1, len(total) + 1),
+        areas,
+        labels=split.parts,
+        colors=[colours[part] for part in split.parts],
+        linewidth=0,
+    )
     axes.set_xlabel("floors, the least first")
 
 
-def _draw_bars(axes: "Axes", split: Split, inches: float) -> None:
+def _draw_bars(axes: "Axes", split: Split, colours: Mapping[str, str], inches: float) -> None:
     """A bar for every floor."""
     below, at = np.zeros(len(split.floors)), np.arange(len(split.floors))
     for index, (part, values) in enumerate(zip(split.parts, split.values, strict=True)):
         height = np.where(np.isfinite(values), values, 0.0)
-        axes.bar(at, height, 0.72, bottom=below, label=part, **bar_style(index))
+        axes.bar(at, height, 0.72, bottom=below, label=part, **part_style(colours[part], index))
         below += height
     name_floors(axes, split.floors, inches)
 

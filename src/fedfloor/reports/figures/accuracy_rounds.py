@@ -9,7 +9,7 @@ import numpy as np
 from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.cells import SMOOTHED
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
-from fedfloor.reports.drawing.lines import Lines, band_note, draw_lines, plot_lines
+from fedfloor.reports.drawing.lines import ROUNDS, Lines, band_note, draw_lines, plot_lines
 from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, evaluations
 from fedfloor.reports.measures.curves import Curve, band
 from fedfloor.reports.results import Results
@@ -32,7 +32,7 @@ def measure(series: SeriesArrays) -> Curve | None:
 
 
 def _lines(results: Results) -> Lines:
-    return Lines(results.measured(measure), x="round", y="test accuracy", percent=True)
+    return Lines(results.measured(measure), x=ROUNDS, y="test accuracy", percent=True)
 
 
 def draw(results: Results) -> "Drawing | None":

@@ -10,9 +10,10 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints
 from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
-from fedfloor.reports.drawing.paper import colour_bar, legend_name, name_devices, one_panel
+from fedfloor.reports.drawing.paper import colour_bar, legend_above, legend_name, name_devices, one_panel
 from fedfloor.reports.drawing.plots import BY_SCRIPT, ROWS
 from fedfloor.reports.measures.seeds import mean_over_runs
+from fedfloor.reports.palette import RAW_COLOUR
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import RUN
 from fedfloor.reports.statistics import reference_of
@@ -36,6 +37,9 @@ def measure(run: RunArrays) -> Cuts:
 
 def draw(results: Results) -> "Drawing | None":
     """For papers: the first run of the series that others are compared with; white where a floor was not selected."""
+    from matplotlib import colormaps  # noqa: PLC0415  # an extra, which only figures need
+    from matplotlib.colors import ListedColormap  # noqa: PLC0415
+
     index = results.collection.series.index(reference_of(results.collection.series))
     run = results.series[index].runs[0]
     cut = measure(run).cut
@@ -44,11 +48,19 @@ def draw(results: Results) -> "Drawing | None":
     figure, axes = one_panel(min(6.0, 1.0 + 0.15 * len(run.devices)))
     place = (-0.5, run.rounds[-1] - 0.5, len(run.devices) - 0.5, -0.5)
     layers = len(run.run.scenario.layers)
-    image = axes.imshow(cut, aspect="auto", interpolation="nearest", extent=place, cmap="viridis", vmin=0, vmax=layers)
+    colours = ListedColormap([RAW_COLOUR, *colormaps["Greens"](np.linspace(0.25, 1.0, layers))])
+    image = axes.imshow(
+        cut, aspect="auto", interpolation="nearest", extent=place, cmap=colours, vmin=-0.5, vmax=layers + 0.5
+    )
+    if (cut == 0.0).any():
+        axes.plot([], [], "s", markersize=5, color=RAW_COLOUR, label="cut 0: raw samples leave the device")
+    if np.isnan(cut).any():
+        axes.plot([], [], "s", markersize=5, color="white", markeredgecolor="#888888", label="not selected")
     name_devices(axes, run.devices)
-    name = legend_name(results.looks[index].label)
-    axes.set(xlabel="round", title=f"{name}, seed {run.run.scenario.seed}")
+    axes.set(xlabel=f"round ({legend_name(results.looks[index].label)}, seed {run.run.scenario.seed})")
     colour_bar(figure, axes, image, "layers on the device")
+    if axes.get_legend_handles_labels()[0]:
+        legend_above(figure, axes)
     return figure
 
 
@@ -87,7 +99,8 @@ FIGURE = Figure(
     position=100,
     section=RUN,
     title="Cuts over rounds",
-    caption="How many layers each device trains itself; gaps are rounds in which its floor was not selected.",
+    caption="How many layers each device trains itself. With cut 0 it sends its raw samples to the gateway. Gaps are "
+    "rounds in which its floor was not selected. Click a round to see what was decided in it.",
     wide=True,
     draw=draw,
     plot=plot,

@@ -9,7 +9,7 @@ import numpy as np
 from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.cells import time_unit
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
-from fedfloor.reports.drawing.lines import Lines, band_note, draw_lines, plot_lines
+from fedfloor.reports.drawing.lines import ROUNDS, Lines, band_note, draw_lines, plot_lines
 from fedfloor.reports.drawing.scales import greatest
 from fedfloor.reports.measures.curves import Curve, band
 from fedfloor.reports.results import Results
@@ -32,7 +32,7 @@ def _lines(results: Results) -> Lines:
     curves = results.measured(measure)
     seconds, unit = time_unit(greatest(curve.mean for _, curve in curves))
     scaled = [(look, curve.divided(y=seconds)) for look, curve in curves]
-    return Lines(scaled, x="round", y=f"cumulative delay [{unit}]", unit=unit)
+    return Lines(scaled, x=ROUNDS, y=f"cumulative delay [{unit}]", unit=unit)
 
 
 def draw(results: Results) -> "Drawing | None":

@@ -31,7 +31,7 @@ class Divergence:
 
     floors: tuple[str, ...]  #: (M,)
     floor: Ints  #: index into floors
-    round: Ints  #: from 1
+    round: Ints  #: from 0, as in the log
     seed: Ints
     measured: Floats
     bound: Floats
@@ -50,7 +50,7 @@ def measure(series: SeriesArrays) -> Divergence | None:
         t, m = np.nonzero(np.isfinite(run.divergence) & np.isfinite(run.bound))
         index = np.array([floors.index(name) for name in run.floors])
         seed = np.full(t.size, run.run.scenario.seed)
-        columns.append(np.stack([index[m], run.rounds[t], seed, run.divergence[t, m], run.bound[t, m]]))
+        columns.append(np.stack([index[m], run.rounds[t] - 1, seed, run.divergence[t, m], run.bound[t, m]]))
     floor, rounds, seeds, measured, bound = np.concatenate(columns, axis=1)
     if measured.size == 0:
         return None
@@ -90,9 +90,10 @@ def plot(results: Results) -> tuple[Panel, ...]:
     least_bound, least_measured = (float(values[values > 0.0].min(initial=math.inf)) for values in (bound, measured))
     x_ends = [least_bound / 1.5, float(bound.max()) * 1.5] if least_bound < math.inf else [0.1, 1.0]
     y_ends = [min(least_measured / 1.5, x_ends[0]), max(float(measured.max()) * 1.5, x_ends[1])]
-    data = [*(_trace(look, entry) for look, entry in measures), diagonal(x_ends)]
+    data = [*(_trace(look, entry) for look, entry in measures), diagonal(x_ends, "measured = bound")]
     layout = {
         "hovermode": "closest",
+        "showlegend": True,
         "xaxis": titled("bound of Theorem 1") | log_axis(x_ends),
         "yaxis": titled("measured divergence") | log_axis(y_ends),
     }

@@ -11,8 +11,9 @@ import numpy as np
 
 from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
-from fedfloor.reports.drawing.paper import bar_style, in_percent, legend_above, legend_name, one_panel
+from fedfloor.reports.drawing.paper import in_percent, legend_above, legend_name, one_panel, part_style
 from fedfloor.reports.drawing.plots import Plot, Trace, harmless, names_axis, titled
+from fedfloor.reports.palette import TURN_COLOURS
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import FAILURES
 
@@ -42,6 +43,15 @@ def measure(series: SeriesArrays) -> Failures:
     return Failures(dict(counts.most_common()), sum(int(run.selected.sum()) for run in series.runs))
 
 
+def _words(cause: str) -> str:
+    return _CAUSES.get(cause, cause)
+
+
+def _colour(cause: str) -> str:
+    """As in the grid of floors and rounds."""
+    return TURN_COLOURS.get(f"failed: {cause}", TURN_COLOURS["failed"])
+
+
 def draw(results: Results) -> "Drawing | None":
     """For papers: a bar for every series, stacked by cause."""
     measures = results.measured(measure)
@@ -52,7 +62,9 @@ def draw(results: Results) -> "Drawing | None":
     left = np.zeros(len(measures))
     for index, cause in enumerate(causes):
         shares = np.array([failures.share(cause) for _, failures in measures])
-        axes.barh(np.arange(len(measures)), shares, 0.65, left=left, label=cause, **bar_style(index))
+        axes.barh(
+            np.arange(len(measures)), shares, 0.65, left=left, label=_words(cause), **part_style(_colour(cause), index)
+        )
         left += shares
     axes.set_yticks(range(len(measures)), [legend_name(look.label) for look, _ in measures])
     axes.invert_yaxis()
@@ -84,9 +96,10 @@ def plot(results: Results) -> tuple[Panel, ...]:
         for look, failures in measures
     ]
     spare = max(0.6, (4 - len(causes)) / 2)  # so that the bar of a single cause is not as wide as the page
-    names = names_axis([_CAUSES.get(cause, cause) for cause in causes])
+    names = names_axis([_words(cause) for cause in causes])
     layout = {
         "barmode": "group",
+        "showlegend": True,
         "xaxis": names | {"range": [-spare, len(causes) - 1 + spare]},
         "yaxis": titled("share of selected floor-rounds") | {"tickformat": ".0%", "rangemode": "tozero"},
     }

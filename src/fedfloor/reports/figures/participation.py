@@ -64,7 +64,7 @@ def draw(results: Results) -> "Drawing | None":
     width = 0.84 / len(comparable)
     for number, (look, entry) in enumerate(comparable):
         at = np.arange(len(floors)) + (number - (len(comparable) - 1) / 2) * width
-        axes.bar(at, entry.achieved, width * 0.94, label=legend_name(look.label), **bar_style(look.index))
+        axes.bar(at, entry.achieved, width * 0.94, label=legend_name(look.label), **bar_style(look))
         label = "target rate" if number == len(comparable) - 1 else "_nolegend_"
         axes.hlines(entry.target, at - width / 2, at + width / 2, color="black", linewidth=1.0, label=label)
     name_floors(axes, floors, page_width - 0.5)

@@ -88,9 +88,8 @@ FIGURE = Figure(
     position=90,
     section=RUN,
     title="Map of floors and devices",
-    caption="Distances to the base station (star) are true, directions are not. Lines lead to the floors of this "
-    "round, dotted lines to those that fail. The colour shows how many layers a device trains itself; hollow devices "
-    "were not selected.",
+    caption="Distances to the base station are true, directions are not. The colour shows how many layers a device "
+    "trains itself.",
     wide=True,
     draw=None,
     plot=plot,

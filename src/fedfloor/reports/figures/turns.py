@@ -69,7 +69,8 @@ FIGURE = Figure(
     position=75,
     section=RUN,
     title="Who took part when",
-    caption="Every floor in every round: done, failed and why, or waited because it was not selected.",
+    caption="Every floor in every round: done, failed and why, or waited because it was not selected. Click a round, "
+    "or use the arrow keys, to see what was decided in it.",
     wide=True,
     draw=draw,
     plot=plot,

@@ -49,6 +49,8 @@ class _FloorTotals:
     selected: int = 0
     completed: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    devices: int = 0
+    raw_devices: int = 0
 
 
 @dataclass
@@ -88,6 +90,8 @@ class _Reading:
             totals.target += floor.target_rate
             totals.selected += floor.selected
             totals.completed += floor.completed
+            totals.devices += len(floor.devices)
+            totals.raw_devices += floor.raw_devices
             if floor.failure:
                 is_known = floor.failure in totals.failures or len(totals.failures) < _CAUSES
                 totals.failures[floor.failure if is_known else "other"] += 1
@@ -284,4 +288,6 @@ def _summary(reading: _Reading, scenario: Scenario) -> RunSummary:
         failures=dict(failures),
         shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
         floors=floors,
+        device_rounds=sum(totals.devices for totals in reading.floors),
+        raw_device_rounds=sum(totals.raw_devices for totals in reading.floors),
     )

@@ -59,9 +59,9 @@ globalThis.fedfloorNow = (() => {
     const left = run.status === "going" && run.gap && run.rounds < run.of ? `about ${ago(run.gap * (run.of - run.rounds))} left` : "";
     const missed = Object.entries(run.failures).sort((a, b) => b[1] - a[1]).map(([name, number]) => `${number.toLocaleString("en")} ${cause(name)}`);
     const entries = [
-      tile("Round", [run.rounds.toLocaleString("en"), element("small", {}, ` of ${run.of.toLocaleString("en")}`)], bar, left || (run.rounds >= run.of ? "all rounds done" : "")),
+      tile("Rounds done", [run.rounds.toLocaleString("en"), element("small", {}, ` of ${run.of.toLocaleString("en")}`)], bar, left || (run.rounds >= run.of ? "all rounds done" : "")),
       tile("Test accuracy", run.accuracy ? [percent(run.accuracy[1])] : [element("small", {}, "not tested")],
-        run.accuracy ? `after round ${run.accuracy[0].toLocaleString("en")}; best ${percent(run.best[1])} after round ${run.best[0].toLocaleString("en")}` : "", spark(tested)),
+        run.accuracy ? `after ${count(run.accuracy[0], "round")}; best ${percent(run.best[1])} after ${count(run.best[0], "round")}` : "", spark(tested)),
       tile("Delay of the last round", [duration(run.delay)],
         run.predicted ? `predicted ${duration(run.predicted)}${apart(run.delay, run.predicted)}` : "", `mean ${duration(run.mean)}`),
       tile(run.measured ? "Time of all rounds" : "Simulated time", [duration(run.clock)], run.measured ? "measured" : "of all rounds so far"),

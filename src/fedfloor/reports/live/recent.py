@@ -27,7 +27,7 @@ class RecentFloor(NamedTuple):
 class RecentRound(NamedTuple):
     """One round, in the order in which the page's script takes it apart."""
 
-    number: int  #: from 1
+    number: int  #: from 0, as in the log
     delay: float | None  #: [s] None: without end
     predicted: float | None  #: [s] None if nothing was predicted
     accuracy: float | None  #: None without an evaluation
@@ -37,7 +37,7 @@ class RecentRound(NamedTuple):
 def recent_round(record: RoundRecord) -> RecentRound:
     """A round, without the floors that had no part in it."""
     floors = tuple(_floor(m, gateway) for m, gateway in enumerate(record.gateways) if gateway.selected)
-    return RecentRound(record.round + 1, record.delay_s, predicted_delay(record), record.accuracy, floors)
+    return RecentRound(record.round, record.delay_s, predicted_delay(record), record.accuracy, floors)
 
 
 def predicted_delay(record: RoundRecord) -> float | None:

@@ -26,7 +26,7 @@
     let next = document.hidden ? HIDDEN : EVERY;
     try {
       const wanted = chosen ?? (memory.id && last?.runs.some((run) => run.id === memory.id && run.status !== "ended") ? memory.id : "");
-      const query = new URLSearchParams({ run: wanted, log: memory.log, after: memory.rounds.at(-1)?.[0] ?? 0 });
+      const query = new URLSearchParams({ run: wanted, log: memory.log, after: (memory.rounds.at(-1)?.[0] ?? -1) + 1 });
       const state = await ask(`/state?${query}`);
       if (turn !== turns) return; // another question was asked meanwhile
       answered = performance.now();
