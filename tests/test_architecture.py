@@ -21,7 +21,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORDER = {
     "": "errors characters units arrays references files arguments scenario costs weather theory scheduling training "
     "workers rounds runs deploy reports api cli",
-    "scenario": "catalogue section findings layers numbers model file profiles schema resolved members expand reading",
+    "scenario": "catalogue section findings layers numbers model data file profiles schema resolved members expand "
+    "reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
@@ -31,8 +32,8 @@ ORDER = {
     "endless coupled exact paper reasons solve",
     "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
-    "training/data": "samples matlab sources fetching partition holding",
-    "training/network": "models blocks description split peak dense weights quantised built stored exported",
+    "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding",
+    "training/network": "models blocks description losses split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning deployed",
@@ -60,6 +61,8 @@ SIBLINGS = ("scheduling/policies", "training/aggregation/rules", "reports/figure
 HOMES = {
     "torch": "training",
     "safetensors": "training",
+    "pyarrow": "training",
+    "PIL": "training",
     "ray": "workers",
     "tensorboard": "rounds/listeners",
     "mlflow": "rounds/listeners",
@@ -77,7 +80,7 @@ OTHER_KEYS = {
     "cli/show/datasets.py": "the table of who holds what",
     "runs/planned.py": "a scenario file",
     "scenario/expand.py": "a scenario file",
-    "scenario/file.py": "a scenario file",
+    "scenario/data.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/estimates.py": "the state of a checkpoint",

@@ -3,10 +3,11 @@
 __all__ = ["Evaluation", "evaluate_run"]
 
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from fedfloor.errors import RunLogError
 from fedfloor.rounds.plants.global_model import GlobalModel
+from fedfloor.rounds.summary import root_mean_square
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
 from fedfloor.runs.folder import SCENARIO, refuse_collection, scenario_of
@@ -26,9 +27,10 @@ class Evaluation(TypedDict):
     data: str  #: where the data comes from
     same_data: bool  #: whether it is the data that the run was trained on
     samples: int
-    accuracy: float
+    accuracy: float | None  #: null if numbers are predicted
+    error: NotRequired[float]  #: root mean square error, if numbers are predicted
     loss: float  #: mean
-    confusion: list[list[int]]  #: (C, C) true, predicted
+    confusion: list[list[int]] | None  #: (C, C) true, predicted; null if numbers are predicted
     exported: str | None
 
 
@@ -59,16 +61,19 @@ def evaluate_run(
         confusion, loss = model.evaluate()
         weights = engine.work.layout.named(model.served)
     if export is not None:
-        facts = facts_of(holding.scenario.model, samples.mean, samples.deviation)
+        facts = facts_of(scenario.model, samples.mean, samples.deviation, scenario.training.task)
         export_model(export, weights, facts)
-    return {
+    evaluation: Evaluation = {
         "run": str(run),
         "rounds": checkpoint.round,
         "data": holding.origin,
         "same_data": checkpoint.origin.data == fingerprint(holding.samples),
-        "samples": int(confusion.sum()),
-        "accuracy": float(confusion.trace() / confusion.sum()),
+        "samples": int(samples.test_labels.size),
+        "accuracy": None if confusion is None else float(confusion.trace() / confusion.sum()),
         "loss": loss,
-        "confusion": confusion.tolist(),
+        "confusion": None if confusion is None else confusion.tolist(),
         "exported": None if export is None else str(export),
     }
+    if confusion is None:
+        evaluation["error"] = root_mean_square(loss)
+    return evaluation

@@ -72,7 +72,8 @@ def resolve(
     if model.layers is None:
         refuse_code(file, "model", file=source, own=own, overrides=overrides)
         model = with_layers(model, inferred_layers(model, file.costs, label), label)
-    return file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
+    data = file.data.located(Path(label).parent)
+    return file.model_copy(update={"model": model, "data": data, "traces": file.traces.model_copy(update=traces)})
 
 
 @checked

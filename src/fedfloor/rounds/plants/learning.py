@@ -158,7 +158,7 @@ class LearningPlant:
             iterations=self.scenario.training.local_iterations,
         )
 
-    def evaluate(self) -> tuple[Ints, float]:
+    def evaluate(self) -> tuple[Ints | None, float]:
         """Confusion matrix (true, predicted) on the test set, and the mean loss."""
         return self._model.evaluate()
 
