@@ -31,10 +31,10 @@ _Read: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.str_
 class Recorded:
     """Samples of files, separated into training and test."""
 
-    samples: npt.NDArray[np.generic]  #: (D, ...) for training
+    samples: npt.NDArray[Any]  #: (D, ...) for training
     labels: npt.NDArray[Any]  #: (D,) numbers of classes, or numbers to predict
     holders: npt.NDArray[np.str_]  #: (D,) devices; empty texts if the files do not say them
-    test_samples: npt.NDArray[np.generic]  #: (D', ...)
+    test_samples: npt.NDArray[Any]  #: (D', ...)
     test_labels: npt.NDArray[Any]  #: (D',)
     origin: str  #: which files these are
     classes: tuple[str, ...]  #: names of the classes by number; empty if numbers are predicted

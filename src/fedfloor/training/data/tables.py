@@ -2,6 +2,7 @@
 
 __all__ = ["Columns", "Table", "read_table"]
 
+import contextlib
 import csv
 import importlib
 import itertools
@@ -9,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from fedfloor.errors import DataError, MissingExtraError, advice_for, named, sho
 Texts = npt.NDArray[np.str_]
 
 _ROWS = 65_536  #: rows that are converted at once
-_LONGEST = 1 << 20  #: characters of a cell
+_LONGEST = 1 << 20  #: characters of the first line
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -76,8 +77,8 @@ def _table(path: Path, arrays: dict[str, npt.NDArray[Any]], channels: tuple[str,
 
 def _header(path: Path) -> tuple[list[str], str]:
     """Names of the columns, and the character between them: the one that the first line has most of."""
-    with _opened(path) as lines:
-        first = next(lines, "")
+    with _opened(path) as file:
+        first = file.readline(_LONGEST)
     delimiter = max(_DELIMITERS, key=first.count)
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
     if not any(header):
@@ -101,40 +102,25 @@ def _channels(path: Path, header: Sequence[str], columns: Columns) -> tuple[str,
     return channels
 
 
-class _opened:  # noqa: N801  # used like the function `open`
-    """Lines of a text file; what is not UTF-8 is reported with its line."""
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A text file; what is not UTF-8 is reported."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 text: {error.reason}"
+        raise DataError(f"{named(path)}: {problem}. Save the file as UTF-8") from None
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open(encoding="utf-8-sig", newline="")
 
-    def __enter__(self) -> Iterator[str]:
-        return self._lines()
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def _lines(self) -> Iterator[str]:
-        number = 0
+@contextlib.contextmanager
+def _rows(path: Path, delimiter: str) -> Iterator[Iterator[list[str]]]:
+    """Cells of every row below the header; empty lines are skipped."""
+    with _opened(path) as file:
+        reader = csv.reader(file, delimiter=delimiter)
         try:
-            for number, line in enumerate(self._file, 1):
-                if len(line) > _LONGEST:
-                    raise DataError(f"{named(self._path)}: line {number}: is longer than {_LONGEST:,} characters")
-                yield line
-        except UnicodeDecodeError:
-            problem = f"line {number + 1} or later: is not UTF-8 text"
-            raise DataError(f"{named(self._path)}: {problem}. Save the file as UTF-8") from None
-
-
-def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of every row below the header; empty lines are skipped."""
-    with _opened(path) as lines:
-        reader = csv.reader(lines, delimiter=delimiter)
-        next(reader)
-        try:
-            for row in reader:
-                if row:
-                    yield reader.line_num, row
+            next(reader)
+            yield filter(None, reader)
         except csv.Error as error:
             raise DataError(f"{named(path)}: line {reader.line_num}: {error}. Correct this line") from None
 
@@ -144,32 +130,46 @@ def _plain_columns(
 ) -> dict[str, npt.NDArray[Any]]:
     """Columns by name, with the standard library."""
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in (*numbers, *columns.texts, *columns.times)}
-    places = {name: header.index(name) for name in parts}
-    rows = _rows(path, delimiter)
-    while block := list(itertools.islice(rows, _ROWS)):
-        for line, row in block:
-            if len(row) != len(header):
-                problem = f"line {line}: has {len(row)} cells, the header has {len(header)}"
-                raise DataError(f"{named(path)}: {problem}. Correct this line")
-        for name, place in places.items():
-            cells = [row[place] for _, row in block]
-            if name in numbers:
-                parts[name].append(_numbers(path, name, cells, [line for line, _ in block], delimiter))
-            else:
-                parts[name].append(np.array([cell.strip() for cell in cells]))
+    done = 0  # rows
+    with _rows(path, delimiter) as rows:
+        while block := list(itertools.islice(rows, _ROWS)):
+            if {*map(len, block)} != {len(header)}:
+                at = next(at for at, row in enumerate(block) if len(row) != len(header))
+                problem = f"has {len(block[at])} cells, the header has {len(header)}"
+                line = _line_of(path, delimiter, done + at)
+                raise DataError(f"{named(path)}: line {line}: {problem}. Correct this line")
+            cells = dict(zip(header, zip(*block, strict=True), strict=True))
+            for name, pieces in parts.items():
+                if name in numbers:
+                    pieces.append(_numbers(path, name, cells[name], delimiter, done))
+                else:
+                    pieces.append(np.array([cell.strip() for cell in cells[name]]))
+            done += len(block)
     empty: npt.NDArray[Any] = np.zeros(0)
     return {name: np.concatenate(pieces) if pieces else empty for name, pieces in parts.items()}
 
 
-def _numbers(path: Path, name: str, cells: list[str], lines: list[int], delimiter: str) -> Floats:
-    """Numbers of a column; the decimal sign may be a comma if cells are not separated by one."""
+def _line_of(path: Path, delimiter: str, row: int) -> int:
+    """Line on which a row below the header ends, for an error message."""
+    with _opened(path) as file:
+        reader = csv.reader(file, delimiter=delimiter)
+        next(reader)
+        next(itertools.islice(filter(None, reader), row, None))
+        return reader.line_num
+
+
+def _numbers(path: Path, name: str, cells: Sequence[str], delimiter: str, done: int) -> Floats:
+    """Numbers of a column after `done` rows; the decimal sign may be a comma if cells are not separated by one."""
     if delimiter != ",":
         cells = [cell.replace(",", ".") for cell in cells]
     try:
         values = np.array(cells, np.float64)
     except ValueError:
         values = np.array([_number(cell) for cell in cells])
-    _refuse_unusable(path, name, values, "line", lines, cells)
+    at = _first_unusable(values)
+    if at is not None:
+        place = f"line {_line_of(path, delimiter, done + at)}"
+        raise _unusable(path, place, name, cells[at])
     return values
 
 
@@ -180,18 +180,17 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _refuse_unusable(
-    path: Path, name: str, values: Floats, unit: str, places: Sequence[int], cells: Sequence[object]
-) -> None:
-    """Refuse a column with values that a float32 cannot hold."""
+def _first_unusable(values: Floats) -> int | None:
+    """Place of the first value that a float32 cannot hold."""
     with np.errstate(over="ignore"):
         wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
-    if wrong.size:
-        at = int(wrong[0])
-        cell = "nothing" if cells[at] in ("", None) else shown(cells[at])
-        more = f" ({wrong.size - 1:,} more in this part of the file)" if wrong.size > 1 else ""
-        problem = f"{unit} {places[at]}, column {shown(name)}: must be a finite number, got {cell}"
-        raise DataError(f"{named(path)}: {problem}{more}. Fill the gap, or remove the row")
+    return int(wrong[0]) if wrong.size else None
+
+
+def _unusable(path: Path, place: str, name: str, cell: object) -> DataError:
+    got = "nothing" if cell in ("", None) else shown(cell)
+    problem = f"{place}, column {shown(name)}: must be a finite number, got {got}"
+    return DataError(f"{named(path)}: {problem}. Fill the gap, or remove the row")
 
 
 def _fast_columns(
@@ -215,10 +214,8 @@ def _fast_columns(
     columns: dict[str, npt.NDArray[Any]] = {}
     for name in (*numbers, *texts):
         column = table[name].to_numpy()
-        if name in kinds and name in numbers:
-            with np.errstate(over="ignore"):
-                if table[name].null_count or not np.isfinite(column.astype(np.float32)).all():
-                    return None
+        if name in numbers and (table[name].null_count or _first_unusable(column) is not None):
+            return None
         columns[name] = column if name in numbers else np.char.strip(column.astype(np.str_))
     return columns
 
@@ -246,14 +243,13 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
         if column.dtype.kind not in "buif" and not table[name].null_count:
             problem = f"column {shown(name)}: must be numbers, got {table[name].type}"
             raise DataError(f"{named(path)}: {problem}. Convert it, or leave it out with data.channels")
-        cells = column.astype(object)
-        values = (
-            np.array([math.nan if cell is None else cell for cell in cells], float)
-            if table[name].null_count
-            else column
-        )
-        arrays[name] = np.asarray(values, np.float64)
-        _refuse_unusable(path, name, arrays[name], "row", range(len(values)), cells)
+        if table[name].null_count:
+            cells = table[name].to_pylist()
+            raise _unusable(path, f"row {cells.index(None)}", name, None)
+        arrays[name] = np.asarray(column, np.float64)
+        at = _first_unusable(arrays[name])
+        if at is not None:
+            raise _unusable(path, f"row {at}", name, float(column[at]))
     for name in others:
         arrays[name] = _parquet_texts(path, name, table[name])
     return _table(path, arrays, channels, columns)

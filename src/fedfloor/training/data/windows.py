@@ -50,7 +50,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Rows of one recording that follow each other and have the same label."""
+    """Rows of one recording that follow each other; they have the same label, unless a column numbers windows."""
 
     rows: Ints  #: numbers of rows in the file
     recording: int  #: in the file
@@ -161,7 +161,8 @@ class _Cutting:
             if data.time_column is not None:
                 rows = rows[np.argsort(self._table.numbers[data.time_column][rows], kind="stable")]
             labels = self._labels[rows]
-            breaks = [] if self._predicts else (np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist()
+            whole = self._predicts or data.window_column is not None  # which says itself where windows end
+            breaks = [] if whole else (np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist()
             for part in np.split(rows, breaks):
                 yield _Part(part, recording, str(holders[rows[0]]))
 
@@ -183,16 +184,27 @@ class _Cutting:
             samples = np.stack(
                 [values[b:e].T for b, e in zip(begins.tolist(), ends.tolist(), strict=True)]
             )  # (d, C, W)
-        count = begins.size
+        count, labels, lengths = begins.size, self._labels[part.rows][ends - 1], np.full(begins.size, length)
+        if data.window_column is not None and not self._predicts:
+            begins, ends, lengths = self._of_labels(labels, ends - begins)
         return {
             "samples": samples,
-            "labels": self._labels[part.rows][ends - 1],
+            "labels": labels,
             "holders": np.full(count, part.holder),
             "recordings": np.full(count, part.recording),
             "begins": begins,
             "ends": ends,
-            "lengths": np.full(count, length),
+            "lengths": lengths,
         }
+
+    def _of_labels(self, labels: npt.NDArray[np.str_], sizes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Rows of windows among those of the same label, and how many rows these have: (d,) each."""
+        begins, lengths = np.empty_like(sizes), np.empty_like(sizes)
+        for label in np.unique(labels):
+            those = np.flatnonzero(labels == label)
+            begins[those] = np.cumsum(sizes[those]) - sizes[those]
+            lengths[those] = sizes[those].sum()
+        return begins, begins + sizes, lengths
 
     def _numbered(self, part: _Part, column: str) -> tuple[Ints, Ints]:
         """First row and end of the windows that a column numbers; all must have the same length."""
@@ -211,6 +223,11 @@ class _Cutting:
             problem = f"{which}, window {shown(str(names[0]))} has {sizes[0]}"
             advice = "Give all windows the same length, or set data.window in place of data.window_column"
             raise DataError(f"{named(self._file.path)}: column {shown(column)}: {problem}. {advice}")
+        labels = self._labels[part.rows]
+        mixed = next((b for b, e in zip(begins, ends, strict=True) if np.any(labels[b:e] != labels[b])), None)
+        if mixed is not None and not self._predicts:
+            problem = f"window {shown(str(numbers[mixed]))} has rows of several labels"
+            raise DataError(f"{named(self._file.path)}: column {shown(column)}: {problem}. Give it one label")
         return begins, ends
 
 
