@@ -44,11 +44,11 @@ ORDER = {
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
     "device member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
-    "reports": "saving palette policies variants beside logged reading arrays statistics cells results export "
+    "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares markup "
     "exploring page making live",
     "reports/live": "recent keeping following watched access serving",
-    "reports/measures": "seeds accuracy curves phases rates splits",
+    "reports/measures": "seeds curves accuracy phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs comparisons scenarios certificates machines",
     "cli": "completing options signals show commands",

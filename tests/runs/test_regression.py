@@ -102,7 +102,8 @@ def test_a_run_learns_to_predict_and_logs_no_accuracy(rates: str, scenario: Path
     assert known(done.error) < 0.3 < np.std(wear()[1][1])
     assert known(done.best_error)[0] == pytest.approx(math.sqrt(min(tested)))
     tests = api.evaluate(tmp_path / "run", own=True, export=tmp_path / "model.safetensors")
-    assert tests["accuracy"] is tests["confusion"] is None
+    assert tests["accuracy"] is None
+    assert tests["confusion"] is None
     assert tests["error"] == pytest.approx(done.error)
     model = fedfloor.load_model(tmp_path / "model.safetensors")
     x, y = wear()[1]
@@ -146,6 +147,24 @@ def test_the_command_line_shows_the_error(scenario: Path, fedfloor_command: Call
     refused = fedfloor_command(*command, "--out", "other", "--until-accuracy", "0.9")
     assert refused.returncode == 2
     assert "--until-loss" in refused.stderr
+
+
+def test_reports_show_the_error_in_place_of_the_accuracy(scenario: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="a report needs the extra 'report'")
+    for policy in ("random", "round_robin"):
+        fedfloor.run(scenario, policy, 6, own=True, out=tmp_path / "runs" / policy, workers=1)
+    report = api.report([tmp_path / "runs"], out=tmp_path / "report")
+    page = report.page.read_text(encoding="utf-8")
+    assert "Error against rounds" in page
+    assert "Accuracy against rounds" not in page
+    assert "the error is undecided at 1 seed" in page
+    names = {path.stem for path in report.figures}
+    assert {"error-rounds", "error-time"} <= names
+    assert not {"accuracy-rounds", "accuracy-time"} & names
+    (table,) = [table for table in report.tables if table.title == "error on the test set"]
+    last = json.loads((tmp_path / "runs" / "random" / "rounds.jsonl").read_text().splitlines()[-1])
+    row = next(row for row in table.rows if row[0] == "random")
+    assert float(row[2]) == pytest.approx(math.sqrt(last["loss"]), rel=1e-3)
 
 
 @pytest.mark.parametrize(
