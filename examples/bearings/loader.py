@@ -62,7 +62,7 @@ def windows(values: Signal) -> npt.NDArray[np.float32]:
 def bearings() -> tuple[list[Samples], Samples]:
     """Samples and labels of every device in the order of `plant.toml`, and of the test set."""
     parts: dict[str, list[Samples]] = {f"load-{load}-{kind}": [] for load in LOADS for kind in KINDS} | {"test": []}
-    for device, label, values in recordings():
+    for device, label, values in sorted(recordings(), key=lambda entry: entry[1]):  # as files are sorted
         cut = windows(values)
         parts[device].append((cut, np.full(len(cut), LABELS.index(label))))
     joined = [(np.concatenate([x for x, _ in own]), np.concatenate([y for _, y in own])) for own in parts.values()]

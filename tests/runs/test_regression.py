@@ -197,3 +197,29 @@ def test_the_default_task_leaves_no_key(tmp_path: Path) -> None:
     (tmp_path / "plant.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
     fedfloor.simulate(tmp_path / "plant.toml", "random", 1, out=tmp_path / "run")
     assert "task" not in (tmp_path / "run" / "scenario.toml").read_text()
+
+
+@pytest.mark.slow
+def test_real_machines_predict_numbers_from_their_own_files(
+    tmp_path: Path, fedfloor_command: Callable[..., Any]
+) -> None:
+    pytest.importorskip("grpc", reason="real machines need the extra 'deploy'")
+    rng = np.random.default_rng(0)
+    for device in ("p1", "p2", "q1", "bench"):
+        (tmp_path / "logs" / device).mkdir(parents=True)
+        x = rng.normal(size=(100, 4))
+        rows = np.column_stack([x, x @ [0.5, -0.3, 0.2, 0.4] + 0.7])
+        path = tmp_path / "logs" / device / "0.csv"
+        np.savetxt(path, rows, delimiter=",", header="a,b,c,d,wear", comments="")
+    table = plant(min_cut=1, evaluate_every=1) | {"deploy": {"allow_gradients": True}}
+    table["data"] = {"name": "logs/{device}/*.csv", "label_column": "wear", "test_files": "logs/bench/*.csv"}
+    table["participation"] = {"rates": "estimated", "estimate_samples": 8}
+    (tmp_path / "plant.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
+    done = fedfloor_command(
+        "local-plant", "plant.toml", "--policy", "random", "--rounds", "4", "--together", "--out", "run"
+    )
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
+    assert [record["accuracy"] for record in records] == [None] * 4
+    assert records[-1]["loss"] < records[0]["loss"] < 1.0
+    assert "test error 0." in done.stdout

@@ -419,14 +419,17 @@ def test_check_show_and_run_work_from_another_folder(tmp_path: Path, monkeypatch
             wave = np.sin(np.arange(160) * (0.3 + k)) + rng.normal(0.0, 0.1, 160)
             write_csv(tmp_path / "plant" / "logs" / device / f"{label}.csv", {"a": wave})
     data = {"name": "logs/{device}/{label}.csv", "window": 16, "step": 4, "test_files": "logs/bench/*.csv"}
-    loaded(tmp_path / "plant", data, shape=(1, 16), classes=2)
+    (tmp_path / "plant").rename(tmp_path / "plant:one")  # not a reference to code
+    loaded(tmp_path / "plant:one", data, shape=(1, 16), classes=2)
     monkeypatch.chdir(tmp_path)
-    checked = api.check("plant/plant.toml")
+    checked = api.check("plant:one/plant.toml")
     assert checked.shortage["devices"] == []
-    assert [entry["held"] for entry in api.holding("plant/plant.toml")["devices"]] == [74] * 3
+    assert [entry["held"] for entry in api.holding("plant:one/plant.toml")["devices"]] == [74] * 3
     settings = ["training.learning_rate=0.2", "limits=false", "training.batch_fraction=0.5"]
-    done = fedfloor.run("plant/plant.toml", "random", 15, overrides=settings, out="run", workers=1)
+    done = fedfloor.run("plant:one/plant.toml", "random", 15, overrides=settings, out="run", workers=1)
     assert done.accuracy is not None
     assert done.accuracy > 0.9
     assert api.evaluate("run")["same_data"]
-    assert fedfloor.run("plant/plant.toml", "random", 16, overrides=settings, out="run", workers=1, resume=True).resumed
+    assert fedfloor.run(
+        "plant:one/plant.toml", "random", 16, overrides=settings, out="run", workers=1, resume=True
+    ).resumed

@@ -85,9 +85,9 @@ class Data(Section):
         """What the name stands for."""
         if self.name in DATASETS:
             return "built-in"
-        if ":" in self.name:
-            return "own"
-        return "images" if self.name.endswith("/") else "sensors"
+        if self.name.endswith("/"):
+            return "images"
+        return "sensors" if self.name.endswith(_TABLES) else "own"
 
     @property
     def says_holders(self) -> bool:
@@ -113,7 +113,7 @@ class Data(Section):
         name = data.get("name", cls.model_fields["name"].default) if isinstance(data, dict) else None
         if not isinstance(data, dict) or not isinstance(name, str):
             return data
-        if data.get("pictures") is not (name in DATASETS or _is_folder(name)):
+        if data.get("pictures") is not (name in DATASETS or name.endswith("/")):
             return data
         return {key: value for key, value in data.items() if key != "pictures"}
 
@@ -193,7 +193,3 @@ class Data(Section):
             files = "Files end in .csv or .parquet, as in 'sensors/*.csv', and a folder of pictures in '/'"
             raise finding(f"unknown data set, got {shown(name)}. {advice_for(name, DATASETS)} {files}")
         return name
-
-
-def _is_folder(name: str) -> bool:
-    return name.endswith("/") and ":" not in name
