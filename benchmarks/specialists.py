@@ -81,6 +81,7 @@ def finished(policy: str, seed: int, rounds: int) -> Line:
             clocks.append(ended.record.clock)
         if ended.record.round >= rounds - final_rounds(rounds):
             confusion, _ = plant.evaluate()  # the test of this round
+            assert confusion is not None
             classes.append(np.diag(confusion) / confusion.sum(1))
     curve = smoothed(np.array(tested), np.array(values), final_rounds(rounds))
     reached = first_reaching(np.array(tested), np.array(values), final_rounds(rounds), LEVEL)

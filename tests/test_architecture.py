@@ -22,7 +22,7 @@ ORDER = {
     "": "errors characters units arrays references files arguments notebooks scenario costs weather theory scheduling "
     "training policies workers rounds runs deploy reports api cli",
     "notebooks": "frames cards bars",
-    "scenario": "catalogue section findings layers numbers model file profiles schema commenting resolved members "
+    "scenario": "catalogue section findings layers numbers model data file profiles schema commenting resolved members "
     "expand reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
@@ -33,8 +33,8 @@ ORDER = {
     "endless coupled exact paper reasons solve",
     "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
-    "training/data": "samples matlab sources fetching partition holding",
-    "training/network": "models blocks description split peak dense weights quantised built stored exported",
+    "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding",
+    "training/network": "models blocks description losses split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning deployed",
@@ -45,11 +45,11 @@ ORDER = {
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
     "device member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
-    "reports": "saving palette policies variants beside logged reading arrays statistics cells results export "
+    "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
     "exploring decisions page making live",
     "reports/live": "recent keeping following watched access serving",
-    "reports/measures": "seeds accuracy curves phases rates splits",
+    "reports/measures": "seeds curves accuracy phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs grids comparisons scenarios certificates machines",
     "cli": "completing options signals show commands",
@@ -62,6 +62,8 @@ SIBLINGS = ("scheduling/policies", "training/aggregation/rules", "reports/figure
 HOMES = {
     "torch": "training",
     "safetensors": "training",
+    "pyarrow": "training",
+    "PIL": "training",
     "ray": "workers",
     "tensorboard": "rounds/listeners",
     "mlflow": "rounds/listeners",
@@ -83,7 +85,7 @@ OTHER_KEYS = {
     "cli/show/datasets.py": "the table of who holds what",
     "runs/planned.py": "a scenario file",
     "scenario/expand.py": "a scenario file",
-    "scenario/file.py": "a scenario file",
+    "scenario/data.py": "a scenario file",
     "scenario/reading.py": "a scenario file",
     "rounds/listeners/checkpoint.py": "the state of a checkpoint",
     "rounds/plants/estimates.py": "the state of a checkpoint",

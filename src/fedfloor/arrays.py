@@ -3,7 +3,7 @@
 The shape and the unit of an array stand beside its name.
 """
 
-__all__ = ["Bools", "Floats", "Ints", "Vector", "read_only"]
+__all__ = ["Bools", "Floats", "Ints", "Labels", "Vector", "read_only"]
 
 from dataclasses import fields
 from functools import cache
@@ -15,6 +15,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Labels = npt.NDArray[np.int64] | npt.NDArray[np.float32]  #: numbers of classes, or numbers to predict
 Vector = npt.NDArray[np.float32]  #: (P,) the weights of a network, or (k, P) of k networks
 
 

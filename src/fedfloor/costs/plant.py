@@ -26,7 +26,7 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints, read_only
 from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits, velocity_bytes, velocity_flop
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
-from fedfloor.costs.precision import PICTURE_BITS, download_bits, scale_bits, upload_bits
+from fedfloor.costs.precision import PICTURE_BITS, TARGET_BITS, download_bits, scale_bits, upload_bits
 from fedfloor.scenario.file import Precision
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
 from fedfloor.scenario.resolved import Device, DeviceLink, Scenario
@@ -271,7 +271,7 @@ def traffic_of(scenario: Scenario) -> Traffic:
         sample_bits=PICTURE_BITS if pictures else precision.boundary,
         batch_bits=0 if pictures else scale_bits(precision.boundary),
         weight_bits_down=precision.download,
-        label_bits=label_bits(scenario.model.classes),
+        label_bits=TARGET_BITS if training.task == "regression" else label_bits(scenario.model.classes),
     )
 
 

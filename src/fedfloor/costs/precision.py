@@ -7,6 +7,7 @@ A tensor that is sent with fewer than 32 bits per number carries one float32, th
 __all__ = [
     "COUNTER_BITS",
     "PICTURE_BITS",
+    "TARGET_BITS",
     "download_bits",
     "scale_bits",
     "upload_bits",
@@ -20,6 +21,7 @@ from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
 _FULL = 8 * BYTES_PER_NUMBER  #: [bit] a number as it is computed with; a scale is sent like that
 COUNTER_BITS = _FULL  #: of a whole number that batch norm counts
 PICTURE_BITS = 8  #: of a value of a picture
+TARGET_BITS = 32  #: of a number to predict
 
 
 def upload_bits(layers: Sequence[LayerSpec], bits: int) -> float:

@@ -43,7 +43,9 @@ def activation_layout(task: DeviceTask, network: BuiltNetwork, cut: int) -> Layo
 
 
 def label_layout(task: DeviceTask) -> Layout:
-    """Type and shape of the labels of a batch: the smallest type that can number the classes."""
+    """Type and shape of the labels of a batch: the smallest type that can number the classes, or float32."""
     classes = task.model.classes
+    if task.predicts:
+        return Layout("float32", (task.batch,), at_most=True)
     dtype = "uint8" if classes <= 2**8 else "int16" if classes <= 2**15 else "int64"
     return Layout(dtype, (task.batch,), at_most=True)

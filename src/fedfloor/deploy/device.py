@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor import __version__
-from fedfloor.arrays import Ints
+from fedfloor.arrays import Labels
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, device_round, label_layout
 from fedfloor.deploy.energy import EnergyBudget, EnergyMeter
@@ -61,7 +61,7 @@ class LocalData:
     """What a device holds."""
 
     samples: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
-    labels: Ints  #: (D,)
+    labels: Labels  #: (D,)
 
     def sums(self) -> Sums:
         """What the scale of the inputs is agreed from, per channel."""
@@ -158,7 +158,7 @@ async def _prepared(options: Device, task: DeviceTask) -> _Kept:
     profile = this_machine(
         options.name,
         samples=data.labels.size,
-        class_counts=class_counts(data.labels, task.model.classes),
+        class_counts=() if task.predicts else class_counts(data.labels, task.model.classes),
         allow_class_counts=options.allow_class_counts and task.allow_class_counts,
         has_energy_source=options.energy is not None,
     )
@@ -303,7 +303,7 @@ class _Device:
         turn: Turn,
         iteration: int,
         samples: npt.NDArray[np.generic] | None,
-        labels: Ints | None,
+        labels: Labels | None,
     ) -> float:
         """One iteration with the gateway; returns how long the device computed [s]."""
         actuator, modelled = self.options.actuator, begin.train_s / begin.iterations
@@ -327,7 +327,7 @@ class _Device:
         await actuator.step((1.0 - _FORWARD) * modelled, began=began)
         return seconds + time.monotonic() - began
 
-    def _batch(self, index: int, iteration: int) -> tuple[npt.NDArray[np.generic] | None, Ints | None]:
+    def _batch(self, index: int, iteration: int) -> tuple[npt.NDArray[np.generic] | None, Labels | None]:
         """Samples and labels of an iteration; None for the batch of the iteration before."""
         if iteration > 0 and not self.task.redraw_batch:
             return None, None

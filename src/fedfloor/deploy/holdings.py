@@ -13,7 +13,7 @@ from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.errors import DataError, named, shown
 from fedfloor.references import find_reference, where_raised
 from fedfloor.runs.planned import load
-from fedfloor.training.data.holding import gather
+from fedfloor.training.data.holding import share_of
 
 _FORMS = "Give FILE.npz, package.module:callable or scenario:NAME"
 
@@ -62,6 +62,12 @@ def _checked(samples: object, labels: object, label: str, task: DeviceTask) -> L
         inputs = inputs.astype(np.float32)
     if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 1 or not np.isfinite(inputs).all():
         raise DataError(f"{label}: samples must be uint8 or finite floats, got {inputs.dtype} {inputs.shape}")
+    if task.predicts:
+        values = targets.astype(np.float32) if targets.dtype.kind in "buif" else np.zeros(0, np.float32)
+        if values.shape != inputs.shape[:1] or values.size == 0 or not np.isfinite(values).all():
+            problem = f"labels must be one finite number per sample, got {targets.dtype} {targets.shape}"
+            raise DataError(f"{label}: {problem} for {len(inputs)} samples")
+        return LocalData(inputs, values)
     if targets.shape != inputs.shape[:1] or targets.dtype.kind not in "iu" or targets.size == 0:
         problem = f"labels must be one whole number per sample, got {targets.dtype} {targets.shape}"
         raise DataError(f"{label}: {problem} for {len(inputs)} samples")
@@ -77,6 +83,7 @@ def _share(name: str, data_dir: Path | None, task: DeviceTask) -> LocalData:
     names = [device.name for device in scenario.devices]
     if task.name not in names:
         raise DataError(f"--data scenario:{name}: has no device {shown(task.name)}. Name the plant's own scenario")
-    samples = gather(scenario, data_dir).samples
-    numbers = samples.of_device(names.index(task.name))
-    return LocalData(samples.images[numbers], samples.labels[numbers])
+    samples, labels = share_of(scenario, task.name, data_dir)
+    if labels.size == 0:
+        raise DataError(f"--data scenario:{name}: {task.name} holds no samples for training. Add its files or rows")
+    return LocalData(samples, labels)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedfloor.arrays import Ints
+from fedfloor.arrays import Labels
 from fedfloor.costs.hardware import fingerprint
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.joining import JoiningProfile, parse_joining
@@ -23,7 +23,7 @@ from fedfloor.scenario.layers import LayerSpec
 from fedfloor.training.data.holding import HeldBy
 
 
-def class_counts(labels: Ints, classes: int) -> tuple[int, ...]:
+def class_counts(labels: Labels, classes: int) -> tuple[int, ...]:
     """How many samples of each class there are."""
     return tuple(np.bincount(labels, minlength=classes).tolist())
 

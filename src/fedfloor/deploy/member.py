@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedfloor.arrays import Ints, Vector
+from fedfloor.arrays import Labels, Vector
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, device_round, label_layout
@@ -204,7 +204,7 @@ class Member:
             raise
         return self._part(bottom, np.concatenate([bottom.weights, above]), loss, samples, begun, gateway_s)
 
-    async def _boundary(self, turn: Turn, cut: int, iteration: int) -> tuple[Sent | None, Ints | None]:
+    async def _boundary(self, turn: Turn, cut: int, iteration: int) -> tuple[Sent | None, Labels | None]:
         """What the device sends up in an iteration; None for what the gateway has already."""
         is_new = iteration == 0 or self.task.redraw_batch
         if cut == 0 and not is_new:
@@ -217,7 +217,9 @@ class Member:
         assert isinstance(message, Boundary)
         if message.iteration != iteration:
             raise LinkError(f"{self.task.name}: sent iteration {message.iteration} instead of {iteration}.")
-        labels = None if message.labels is None else message.labels.astype(np.int64)
+        labels: Labels | None = None
+        if message.labels is not None:
+            labels = message.labels.astype(np.float32) if self.task.predicts else message.labels.astype(np.int64)
         return as_received(message.scale, message.activations, self.task), labels
 
     async def _bottom(self, turn: Turn, size: int) -> Bottom:

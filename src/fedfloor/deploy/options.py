@@ -35,6 +35,9 @@ class ServerOptions:
     until_accuracy: Annotated[
         float | None, Option("End when an evaluation reaches this accuracy.", metavar="A", least=0, most=1)
     ] = None
+    until_loss: Annotated[
+        float | None, Option("End when the test loss of an evaluation is at most this.", metavar="LOSS", least=0)
+    ] = None
     until_clock: Annotated[
         float | None, Option("End when rounds have taken this long in total.", metavar="SECONDS", least=0)
     ] = None
@@ -126,6 +129,9 @@ class LocalOptions:
     ] = 300.0
     until_accuracy: Annotated[
         float | None, Option("End when an evaluation reaches this accuracy.", metavar="A", least=0, most=1)
+    ] = None
+    until_loss: Annotated[
+        float | None, Option("End when the test loss of an evaluation is at most this.", metavar="LOSS", least=0)
     ] = None
     until_clock: Annotated[
         float | None, Option("End when rounds have taken this long in total.", metavar="SECONDS", least=0)

@@ -10,28 +10,30 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.arrays import Ints
+from fedfloor.arrays import Ints, Labels
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.machines import MachineFiles
 from fedfloor.deploy.radio import Radio
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
-from fedfloor.errors import DataError, DeploymentError, shown
+from fedfloor.errors import DeploymentError, shown
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.deployed import DeployedPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.rounds.summary import root_mean_square
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.measured import with_kept_costs, with_measured_costs
+from fedfloor.runs.options import refuse_until
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.train import job_of, scaled_as
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.traits import needs_sample_losses
+from fedfloor.training.data.holding import held_out
 from fedfloor.training.data.samples import Samples
-from fedfloor.training.data.sources import load_dataset
 from fedfloor.training.network.built import Inputs
 from fedfloor.workers.engine import engine_for
 from fedfloor.workers.processes import cores
@@ -61,20 +63,26 @@ class DeployedRun:
     scenario: Scenario
     records: tuple[RoundRecord, ...]
     timings: tuple[TimingRecord, ...]  #: of the rounds that this process ran
-    confusion: Ints | None  #: (C, C) true, predicted, at the end; None without a test set
+    confusion: Ints | None  #: (C, C) true, predicted, at the end; None without a test set or classes
     loss: float | None
     resumed: int  #: rounds that were done before this process
     folder: Path | None
 
     @property
     def accuracy(self) -> float | None:
-        """Test accuracy of the final model; None without a test set."""
+        """Test accuracy of the final model; None without a test set, and if numbers are predicted."""
         return None if self.confusion is None else float(np.trace(self.confusion) / self.confusion.sum())
+
+    @property
+    def error(self) -> float | None:
+        """Root mean square error of the final model; None without a test set, and if classes are predicted."""
+        return None if self.loss is None or self.confusion is not None else root_mean_square(self.loss)
 
 
 def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent) -> DeployedRun:
     """Run the rounds of a planned run on real machines, with a checkpoint after every round."""
     refuse_undeployable(planned.scenario, planned.scenario.name)
+    refuse_until(planned.scenario, options.until.accuracy)
     if needs_sample_losses(planned.scheduler):
         problem = "needs the losses of single samples, which do not leave the machines"
         raise DeploymentError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
@@ -159,15 +167,10 @@ def _with_machines(
 def _test_samples(scenario: Scenario, folder: Path | None) -> Samples:
     """The test set of the scenario's data; an empty one if it is not on this machine, which needs no other data."""
     images: npt.NDArray[np.generic] = np.zeros((0, *scenario.model.input), np.uint8)
-    labels: Ints = np.zeros(0, np.int64)
-    if ":" not in scenario.data.name:
-        try:
-            data = load_dataset(scenario.data.name, folder)
-        except DataError:
-            if folder is not None:
-                raise
-        else:
-            images, labels = data.test_images, data.test_labels
+    labels: Labels = np.zeros(0, np.int64)
+    tests = held_out(scenario, folder)
+    if tests is not None:
+        images, labels = tests
     channels, nothing = scenario.model.input[0], np.zeros(0, np.int64)
     return Samples(
         images=images[:0],

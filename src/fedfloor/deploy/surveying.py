@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.arrays import Ints, Vector
+from fedfloor.arrays import Labels, Vector
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Compared, Distance, Slope, Surveyed
 from fedfloor.deploy.tasks import DeviceTask
@@ -27,7 +27,7 @@ class Surveyor:
 
     task: DeviceTask
     samples: npt.NDArray[np.generic]  #: (D, ...)
-    labels: Ints  #: (D,)
+    labels: Labels  #: (D,)
     inputs: Inputs
     _work: Work = field(init=False)
     _last: tuple[int, Vector, Vector] | None = field(init=False, default=None)  #: limit, weights, gradient

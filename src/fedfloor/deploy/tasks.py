@@ -35,6 +35,8 @@ class DeviceTask(Section):
     plant_seed: Int0 | None = None
     """of the division of a scenario's data; `seed` if not given"""
     model: Model
+    predicts: Literal["numbers"] | None = None
+    """labels are numbers to predict; null: they are classes"""
     local_iterations: Int1
     """K"""
     extra_iterations: Int1 | None = None
@@ -106,6 +108,7 @@ def floor_tasks(scenario: Scenario, *, measure: bool = False) -> tuple[FloorTask
                     seed=scenario.seed,
                     plant_seed=scenario.plant_seed,
                     model=scenario.model,
+                    predicts="numbers" if training.task == "regression" else None,
                     local_iterations=training.local_iterations,
                     extra_iterations=training.extra_iterations or None,
                     learning_rate=training.learning_rate,

@@ -7,7 +7,7 @@ import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.arrays import Floats, Labels, Vector
 from fedfloor.errors import FailedRunError
 from fedfloor.scenario.model import Model
 from fedfloor.training.halves import DeviceRound, Sent, Top, TopStep
@@ -32,7 +32,7 @@ class _Tops:
             network = self._network(model, settings.seed)
             self._tops[number] = Top(network, settings, inputs, weights), network
 
-    def step(self, number: int, received: Sent | None, labels: Ints | None) -> TopStep:
+    def step(self, number: int, received: Sent | None, labels: Labels | None) -> TopStep:
         """Do one iteration of a device."""
         top, network = self._tops[number]
         with named_model(network.model.name, "train"):

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.arrays import Floats, Labels, Vector
 from fedfloor.scenario.model import Model
 from fedfloor.training.halves import DeviceRound, Sent, TopStep
 from fedfloor.training.network.built import Inputs
@@ -101,7 +101,7 @@ class PooledTop:
         self._open = True
         process.effort += effort
 
-    async def step(self, received: Sent | None = None, labels: Ints | None = None) -> TopStep:
+    async def step(self, received: Sent | None = None, labels: Labels | None = None) -> TopStep:
         """See `Top.step`; raises a LostError if the process has ended."""
         step: TopStep = await self.ask("step", received, labels)
         return step

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fedfloor.reports.cells import plain
+from fedfloor.reports.errors import final_error
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.reports.statistics import FEWEST_SEEDS, Interval, final_accuracy, interval, matched, reference_of
 
@@ -51,7 +52,7 @@ def _accuracy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     finals = [(final_accuracy(ours), final_accuracy(theirs)) for ours, theirs in pairs]
     gains = [100.0 * (ours - theirs) for ours, theirs in finals if ours is not None and theirs is not None]
     if not gains:
-        return ""
+        return _error(pairs)
     gain = interval(gains)
     if gain.count < FEWEST_SEEDS:
         seeds = "1 seed" if gain.count == 1 else f"{gain.count} seeds"
@@ -60,6 +61,22 @@ def _accuracy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
         return f"accuracy is undecided {_range(gain, ' points')}"
     word = "more" if gain.mean > 0.0 else "less"
     return f"it ends {_size(gain, ' points')} {word} accurate {_range(gain, ' points')}"
+
+
+def _error(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+    """Which of two that predict numbers ends with the smaller error; empty if they predict none."""
+    finals = [(final_error(ours), final_error(theirs)) for ours, theirs in pairs]
+    ratios = [100.0 * (ours / theirs - 1.0) for ours, theirs in finals if ours is not None and theirs]
+    if not ratios:
+        return ""
+    more = interval(ratios)
+    if more.count < FEWEST_SEEDS:
+        seeds = "1 seed" if more.count == 1 else f"{more.count} seeds"
+        return f"the error is undecided at {seeds} {_range(more, ' %')}".rstrip()
+    if _is_undecided(more):
+        return f"the error is undecided {_range(more, ' %')}"
+    word = "larger" if more.mean > 0.0 else "smaller"
+    return f"it ends with a {_size(more, ' %')} {word} error {_range(more, ' %')}"
 
 
 def _is_undecided(difference: Interval) -> bool:

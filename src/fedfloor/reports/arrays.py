@@ -13,6 +13,7 @@ from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
+from fedfloor.rounds.summary import root_mean_square
 from fedfloor.scenario import Scenario
 
 
@@ -26,6 +27,7 @@ class RunArrays:
     delay: Floats  #: (T,) [s]
     clock: Floats  #: (T,) [s] simulated time at the end of the round
     accuracy: Floats  #: (T,) [1] nan where the model was not tested
+    error: Floats  #: (T,) root mean square error; nan where the model was not tested or predicts classes
     selected: Bools  #: (T, M)
     completed: Bools  #: (T, M)
     target: Floats  #: (T, M) [1] target rate
@@ -88,7 +90,7 @@ class Columns:
     """Rounds as arrays that are filled one by one, with room for T rounds."""
 
     plant: PlantArrays
-    of_rounds: Floats  #: (4, T) number from 1, delay [s], clock [s], accuracy
+    of_rounds: Floats  #: (5, T) number from 1, delay [s], clock [s], accuracy, error
     of_floors: Floats  #: (10, T, M) in the order of _OF_FLOORS
     of_devices: Floats  #: (3, T, N) cut, frequency [Hz], energy [J]; nan where not selected
 
@@ -97,11 +99,12 @@ class Columns:
         """Columns with room for so many rounds of a scenario."""
         plant = arrays_of(scenario)
         of_floors = np.empty((len(_OF_FLOORS), rounds, plant.gateways.count))
-        return cls(plant, np.empty((4, rounds)), of_floors, np.empty((3, rounds, len(plant.devices.names))))
+        return cls(plant, np.empty((5, rounds)), of_floors, np.empty((3, rounds, len(plant.devices.names))))
 
     def put(self, t: int, record: RoundRecord) -> None:
         """Fill place `t` with a round."""
-        self.of_rounds[:, t] = record.round + 1, record.delay, record.clock, _number(record.accuracy)
+        tested = _number(record.accuracy), _error(record)
+        self.of_rounds[:, t] = record.round + 1, record.delay, record.clock, *tested
         self.of_floors[:, t] = [[_number(of(gateway)) for gateway in record.gateways] for of in _OF_FLOORS]
         self.of_devices[:, t] = np.nan
         begin = 0
@@ -130,7 +133,7 @@ class Columns:
 
     def arrays(self, run: ReadRun, rounds: int) -> RunArrays:
         """The first rounds, as arrays of a run."""
-        number, delay, clock, accuracy = self.of_rounds[:, :rounds]
+        number, delay, clock, accuracy, error = self.of_rounds[:, :rounds]
         floors = self.of_floors[:, :rounds]
         selected, completed, target, download, train, upload, power, energy, bound, divergence = floors
         cut, frequency, device_energy = self.of_devices[:, :rounds]
@@ -141,6 +144,7 @@ class Columns:
             delay=delay,
             clock=clock,
             accuracy=accuracy,
+            error=error,
             selected=selected == 1.0,
             completed=completed == 1.0,
             target=target,
@@ -167,6 +171,13 @@ def lay_out_run(run: ReadRun) -> RunArrays:
 
 def _number(value: float | Absent | None) -> float:
     return math.nan if value is None or isinstance(value, Absent) else float(value)
+
+
+def _error(record: RoundRecord) -> float:
+    """Error of a model that predicts numbers, which has no accuracy."""
+    if record.accuracy is not None or record.loss is None:
+        return math.nan
+    return root_mean_square(record.loss)
 
 
 def _endless(values: Floats) -> Floats:

@@ -91,7 +91,7 @@ def content_of(results: Results, tables: Sequence[PageTable], single: SingleRuns
     every = [
         Card(figure, panel, is_real)
         for figure in all_figures()
-        if figure.plot is not None
+        if figure.plot is not None and figure.applies(results)
         for panel in figure.plot(results) or (Panel(None),)  # which says why there is none
     ]
     parts = tuple(_parts(results, [card for card in every if card.plots], tables, single))

@@ -27,6 +27,11 @@ class Results:
         return any(len(series.runs) > 1 for series in self.series)
 
     @property
+    def predicts_numbers(self) -> bool:
+        """Whether the models predict numbers, which have an error, in place of classes, which have an accuracy."""
+        return all(run.scenario.training.task == "regression" for run in self.collection.runs)
+
+    @property
     def has_links(self) -> bool:
         """Whether the links of devices to their gateways cost anything in any run."""
         return any(run.plant.link_costs is not None for series in self.series for run in series.runs)

@@ -5,6 +5,7 @@ __all__ = [
     "BOUND",
     "DATA",
     "DELAY",
+    "ERROR",
     "FAILURES",
     "PARTICIPATION",
     "RUN",
@@ -29,6 +30,7 @@ class Section:
 
 
 ACCURACY = Section("accuracy", "Accuracy", "Accuracy of the averaged model on test data that no device holds.")
+ERROR = Section("error", "Error", "Root mean square error of the averaged model on test data that no device holds.")
 DELAY = Section("delay", "Delay", "A round lasts until the slowest of its floors has finished.")
 PARTICIPATION = Section(
     "participation",
@@ -67,4 +69,4 @@ BOUND = Section(
     "Theorem 1 bounds how far a floor's model can drift from training steps on all data.",
 )
 
-SECTIONS = (ACCURACY, DELAY, PARTICIPATION, WHERE, RUN, FAILURES, TRADEOFF, DATA, BOUND)
+SECTIONS = (ACCURACY, ERROR, DELAY, PARTICIPATION, WHERE, RUN, FAILURES, TRADEOFF, DATA, BOUND)

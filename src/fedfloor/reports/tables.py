@@ -22,6 +22,7 @@ from fedfloor.reports.cells import (
     with_interval,
 )
 from fedfloor.reports.claims import claims
+from fedfloor.reports.errors import error_table, final_error
 from fedfloor.reports.policies import solver_of, with_solver
 from fedfloor.reports.reaching import reaching
 from fedfloor.reports.reading import Collection, ReadRun, Series
@@ -44,6 +45,7 @@ def tables(collection: Collection) -> tuple[Table, ...]:
     """All tables there is data for, in the order of the page."""
     candidates = (
         headline(collection),
+        error_table(collection),
         reaching(collection),
         claims(collection),
         against(collection),
@@ -91,6 +93,9 @@ def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
 
 
 def _untested(runs: Sequence[ReadRun]) -> str:
+    errors = [value for run in runs if (value := final_error(run)) is not None]
+    if errors:
+        return f"error {with_interval(interval(errors))}"
     return "not tested yet" if any(run.holding is not None or run.is_real for run in runs) else "no training"
 
 

@@ -15,6 +15,7 @@ class Event:
     """One step of a run; an empty event says that the step before it has ended."""
 
     reading: str | None = None  #: name of the data set that is being read
+    step: str = ""  #: how much of it has been read; empty at first
     resumed: int | None = None  #: rounds that were already done; 0 if there was no checkpoint to resume from
     estimating: bool = False  #: participation rates are being estimated
     training: tuple[str, ...] = ()  #: floors that have begun to train

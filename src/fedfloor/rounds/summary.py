@@ -1,7 +1,18 @@
 """A run in a few numbers: what the table after a simulation shows."""
 
-__all__ = ["FINAL_ROUNDS", "FloorSummary", "RunSummary", "Tally", "final_rounds", "summarise", "summary_row"]
+__all__ = [
+    "FINAL_ROUNDS",
+    "FloorSummary",
+    "RunSummary",
+    "Tally",
+    "final_rounds",
+    "result_of_test",
+    "root_mean_square",
+    "summarise",
+    "summary_row",
+]
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,6 +33,18 @@ def final_rounds(rounds: int) -> int:
     meet the same group of round robin. More of a short run would show how it was when it had hardly begun.
     """
     return max(1, min(FINAL_ROUNDS, rounds // 5))
+
+
+def root_mean_square(loss: float) -> float:
+    """Root mean square error of a model that predicts numbers, in their unit, from its loss: the mean squared error."""
+    return math.sqrt(loss)
+
+
+def result_of_test(record: RoundRecord) -> str:
+    """Accuracy or error of a round's model in words; empty if it was not tested."""
+    if record.accuracy is not None:
+        return f"accuracy {record.accuracy:.1%}"
+    return "" if record.loss is None else f"error {root_mean_square(record.loss):.4g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 __all__ = ["Evaluation", "evaluate_run", "model_of_run"]
 
 from pathlib import Path
-
 from fedfloor.errors import RunLogError
 from fedfloor.notebooks.cards import card, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.plants.contract import numbers_from
 from fedfloor.rounds.plants.global_model import GlobalModel, served_weights
+from fedfloor.rounds.summary import root_mean_square
 from fedfloor.runs.answers import Answer
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
@@ -34,16 +34,24 @@ class Evaluation(Answer):
     data: str  #: where the data comes from
     same_data: bool  #: whether it is the data that the run was trained on
     samples: int
-    accuracy: float
+    accuracy: float | None  #: null if numbers are predicted
+    error: float  #: root mean square error; absent unless numbers are predicted
     loss: float  #: mean
-    confusion: list[list[int]]  #: (C, C) true, predicted
+    confusion: list[list[int]] | None  #: (C, C) true, predicted; null if numbers are predicted
     exported: str | None
 
     def to_pandas(self) -> DataFrame:
-        """The confusion matrix as a data frame: rows are true classes, columns predicted ones."""
+        """The confusion matrix as a data frame: rows are true classes, columns predicted ones.
+
+        If numbers are predicted, one row with the error and the loss.
+        """
+        if self.confusion is None:
+            return frame_of({"error": [self.error], "loss": [self.loss]})
         return frame_of({str(column): [row[column] for row in self.confusion] for column in range(len(self.confusion))})
 
     def _repr_html_(self) -> str:
+        if self.confusion is None:
+            return card(f"{self.run}: error {number(self.error)} ({self.samples:,} samples), loss {number(self.loss)}")
         names = range(len(self.confusion))
         rows = [(f"true {name}", *self.confusion[name]) for name in names]
         title = f"test accuracy {self.accuracy:.1%} ({self.samples:,} samples), loss {number(self.loss)}"
@@ -77,19 +85,22 @@ def evaluate_run(
         confusion, loss = model.evaluate()
         weights = engine.work.layout.named(model.served)
     if export is not None:
-        facts = facts_of(holding.scenario.model, samples.mean, samples.deviation)
+        facts = facts_of(scenario.model, samples.mean, samples.deviation, scenario.training.task)
         export_model(export, weights, facts)
-    return Evaluation(
+    evaluation = Evaluation(
         run=str(run),
         rounds=checkpoint.round,
         data=holding.origin,
         same_data=checkpoint.origin.data == fingerprint(holding.samples),
-        samples=int(confusion.sum()),
-        accuracy=float(confusion.trace() / confusion.sum()),
+        samples=int(samples.test_labels.size),
+        accuracy=None if confusion is None else float(confusion.trace() / confusion.sum()),
         loss=loss,
-        confusion=confusion.tolist(),
+        confusion=None if confusion is None else confusion.tolist(),
         exported=None if export is None else str(export),
     )
+    if confusion is None:
+        evaluation["error"] = root_mean_square(loss)
+    return evaluation
 
 
 def model_of_run(run: Path, *, own: bool = False) -> ScaledModel:

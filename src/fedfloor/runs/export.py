@@ -18,9 +18,9 @@ from fedfloor.scenario.model import Model
 from fedfloor.training.network.stored import packed
 
 
-def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
+def facts_of(model: Model, mean: Floats, deviation: Floats, task: str = "classification") -> dict[str, str]:
     """Metadata of an exported model, all but its name as JSON; its inputs are (x - mean) / deviation per channel."""
-    return {
+    facts = {
         "model": model.name,
         "width": json.dumps(model.width),
         "batch_norm": json.dumps(model.batch_norm),
@@ -30,6 +30,7 @@ def facts_of(model: Model, mean: Floats, deviation: Floats) -> dict[str, str]:
         "mean": json.dumps(mean.tolist()),
         "deviation": json.dumps(deviation.tolist()),
     }
+    return facts if task == "classification" else {**facts, "task": json.dumps(task)}
 
 
 def refuse_export(path: Path, run: Path) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "RunOptions",
     "check_options",
     "declared_options",
+    "refuse_until",
 ]
 
 import math
@@ -23,6 +24,7 @@ from typing import Annotated, Literal, TypedDict, get_args, get_origin, get_type
 
 from fedfloor.arguments import flag_problem, path_problem, text_problem, texts_problem
 from fedfloor.errors import ScenarioError, shown
+from fedfloor.scenario.resolved import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class RunOptions:
     resume: Annotated[bool, Option("Resume from the last checkpoint of the run folder.")] = False
     until_accuracy: Annotated[
         float | None, Option("End when an evaluation reaches this accuracy.", metavar="A", least=0, most=1)
+    ] = None
+    until_loss: Annotated[
+        float | None, Option("End when the test loss of an evaluation is at most this.", metavar="LOSS", least=0)
     ] = None
     until_clock: Annotated[
         float | None, Option("End when this much simulated time has passed.", metavar="SECONDS", least=0)
@@ -101,6 +106,7 @@ class RunArguments(TypedDict, total=False):
 
     resume: bool
     until_accuracy: float | None
+    until_loss: float | None
     until_clock: float | None
     workers: int | None
     device: str
@@ -145,6 +151,15 @@ def _refuse_useless_address(options: "RunOptions | CompareOptions") -> None:
     if options.ray_address is not None and options.engine != "ray":
         problem = f"ray_address: is used only with --engine ray, got {shown(options.ray_address)}"
         raise ScenarioError(f"{problem}. Name the engine, or leave the address out")
+
+
+def refuse_until(scenario: Scenario, accuracy: float | None) -> None:
+    """Refuse to wait for an accuracy if the scenario predicts numbers, which have none."""
+    if accuracy is not None and scenario.training.task == "regression":
+        problem = (
+            f"until_accuracy: the scenario has training.task = 'regression', so there is no accuracy, got {accuracy}"
+        )
+        raise ScenarioError(f"{problem}. Use --until-loss: the mean squared error on the test set")
 
 
 def _problem(kind: object, option: Option, value: object) -> str:

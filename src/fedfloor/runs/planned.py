@@ -116,8 +116,8 @@ def _resolved(
         refuse_code(file, "model", file=label, own=own, overrides=overrides)
         model = with_layers(model, inferred_layers(model, file.costs, label), label)
         table = {**table, "model": section_table(model)}
-    file = file.model_copy(update={"model": model, "traces": file.traces.model_copy(update=traces)})
-    return file, Origin(table, label)
+    data, located = file.data.located(Path(label).parent), file.traces.model_copy(update=traces)
+    return file.model_copy(update={"model": model, "data": data, "traces": located}), Origin(table, label)
 
 
 def _table_of(source: ScenarioSource) -> TomlTable:

@@ -23,12 +23,12 @@ from fedfloor.rounds.loop import Listener
 from fedfloor.rounds.plants.contract import numbers_from
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
-from fedfloor.rounds.summary import RunSummary, summarise
+from fedfloor.rounds.summary import RunSummary, root_mean_square, summarise
 from fedfloor.runs.bounds import run_bounds
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.folder import BOUNDS, HOLDING, RunFolder, write_json
-from fedfloor.runs.options import RunOptions
+from fedfloor.runs.options import RunOptions, refuse_until
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.shown import Shown, run_card
 from fedfloor.scenario import ScenarioFile
@@ -63,7 +63,7 @@ class TrainedRun(Shown):
     scenario: Scenario  #: with what every device holds
     records: tuple[RoundRecord, ...]
     timings: tuple[TimingRecord, ...]  #: of the rounds that this process ran
-    confusion: Ints  #: (C, C) true, predicted, at the end
+    confusion: Ints | None  #: (C, C) true, predicted, at the end; None if numbers are predicted
     loss: float  #: on the test set, at the end
     holding: Holding
     resumed: int  #: rounds that were done before this process
@@ -83,11 +83,22 @@ class TrainedRun(Shown):
 
     def _repr_html_(self) -> str:
         title = f"{self.scenario.name}, {self.records[-1].policy}: {len(self.records)} rounds"
-        return run_card(title, self.summary, self.records, [("test accuracy", f"{self.accuracy:.1%}")])
+        result = ("error", f"{self.error:.4g}") if self.accuracy is None else ("test accuracy", f"{self.accuracy:.1%}")
+        return run_card(title, self.summary, self.records, [result])
 
     def __repr__(self) -> str:
-        rounds = f"{len(self.records)} rounds, accuracy {self.accuracy:.4f}"
+        result = f"error {self.error:.4g}" if self.accuracy is None else f"accuracy {self.accuracy:.4f}"
+        rounds = f"{len(self.records)} rounds, {result}"
         return f"TrainedRun({self.scenario.name}, {self.records[-1].policy}, {rounds}, folder={self.folder})"
+
+    @property
+    def best_error(self) -> tuple[float, int] | None:
+        """The least root mean square error of all evaluations, and after how many rounds; None of classes."""
+        if self.confusion is not None:
+            return None
+        tested = [(record.loss, record.round + 1) for record in self.records if record.loss is not None]
+        loss, rounds = min([*tested, (self.loss, len(self.records))])
+        return root_mean_square(loss), rounds
 
     @property
     def summary(self) -> RunSummary:
@@ -100,13 +111,23 @@ class TrainedRun(Shown):
         return [timing.solve_s for timing in self.timings]
 
     @property
-    def accuracy(self) -> float:
-        """Test accuracy of the final model."""
-        return float(np.trace(self.confusion) / self.confusion.sum())
+    def accuracy(self) -> float | None:
+        """Test accuracy of the final model; None if numbers are predicted."""
+        return None if self.confusion is None else float(np.trace(self.confusion) / self.confusion.sum())
 
     @property
-    def best(self) -> tuple[float, int]:
-        """The highest test accuracy of all evaluations, and the number of rounds after which it was first reached."""
+    def error(self) -> float | None:
+        """Root mean square error of the final model on the test set; None if classes are predicted."""
+        return root_mean_square(self.loss) if self.confusion is None else None
+
+    @property
+    def best(self) -> tuple[float, int] | None:
+        """The highest test accuracy of all evaluations, and the number of rounds after which it was first reached.
+
+        None if numbers are predicted.
+        """
+        if self.accuracy is None:
+            return None
         tested = [(record.accuracy, record.round + 1) for record in self.records if record.accuracy is not None]
         return max([*tested, (self.accuracy, len(self.records))], key=lambda pair: (pair[0], -pair[1]))
 
@@ -118,8 +139,10 @@ def train_planned(planned: PlannedRun, options: RunOptions, *, tell: Tell = sile
         claimed_folder(planned, checkpoints=True, resume=options.resume) as folder,
         open_loggers(options.loggers, planned.folder, planned.scenario, str(planned.policy)) as loggers,
     ):
-        tell(Event(reading=planned.scenario.data.name))
-        holding = gather(planned.scenario, options.data_dir)
+        refuse_until(planned.scenario, options.until_accuracy)
+        name = planned.scenario.data.name
+        tell(Event(reading=name))
+        holding = gather(planned.scenario, options.data_dir, on_step=lambda step: tell(Event(reading=name, step=step)))
         tell(Event())
         return _train_on(holding, replace(planned, scenario=holding.scenario), folder, options, loggers, tell)
 
@@ -141,7 +164,7 @@ def _train_on(
     samples = scaled_as(holding.samples, checkpoint)
     try_model(job, samples, estimates=participation.rates == "estimated", observes=participation.observe_every > 0)
     with _engine(job, samples, options) as engine:
-        until = Until(options.until_accuracy, options.until_clock)
+        until = Until(options.until_accuracy, options.until_clock, options.until_loss)
         plant = LearningPlant(scenario, engine, tell, tests_all=until.is_set)
         if checkpoint is not None:
             checkpoint.restore(plant)  # before the folder is changed: a checkpoint that does not fit leaves it alone

@@ -25,7 +25,8 @@ def refuse_code(
     for section in sections:
         key = "rule" if section == "aggregation" else "name"
         name = getattr(getattr(scenario, section), key)
-        if own or ":" not in name or not written.isdisjoint((section, f"{section}.{key}")):
+        is_code = scenario.data.kind == "own" if section == "data" else ":" in name  # a path of files may have a colon
+        if own or not is_code or not written.isdisjoint((section, f"{section}.{key}")):
             continue
         problem = f"{file}: {section}.{key}: names code that would run, {shown(name)}"
         raise ScenarioError(f"{problem}. If you trust that code, add --own, or own=True in Python")

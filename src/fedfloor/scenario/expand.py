@@ -38,7 +38,9 @@ _PER_CHANNEL = ("uplink_interference_w", "downlink_interference_w")
 #: sections that count as absent while all their keys have their defaults
 _OPTIONAL = ("precision", "aggregation", "deploy")
 #: keys of other sections that count as absent while they have their defaults
-_OPTIONAL_KEYS = {"training": ("extra_iterations", "momentum", "schedule", "schedule_rounds", "schedule_factor")}
+_OPTIONAL_KEYS = {
+    "training": ("task", "extra_iterations", "momentum", "schedule", "schedule_rounds", "schedule_factor")
+}
 #: numbers of a device that its hardware class can provide
 _HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key not in ("link", "profile", "source"))
 
@@ -79,7 +81,8 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
             problem = f"must be <= {limit}, got {low:g}"
             path = named(f"{floor.name}.gateway.min_frequency_ghz")
             raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise one of those two.")
-        classes, divided = floor.classes_per_device, ":" not in file.data.name  # a user's data is not divided by us
+        classes = floor.classes_per_device
+        divided = not file.data.says_holders and file.training.task == "classification"
         if divided and isinstance(classes, int | float) and classes > file.model.classes:
             limit = f"model.classes = {file.model.classes}"
             problem = f"must be <= {limit}, got {classes}"
@@ -106,7 +109,7 @@ def build(file: ScenarioFile, label: str) -> Scenario:
         layers=file.model.layers,
         costs=file.costs,
         training=file.training,
-        data=file.data,
+        data=file.data.located(folder),
         precision=file.precision,
         aggregation=file.aggregation,
         radio=Radio.model_validate(_si(file.radio)),

@@ -5,7 +5,6 @@ __all__ = [
     "Aggregation",
     "Baseline",
     "BatteryFile",
-    "Data",
     "Deploy",
     "DeviceGroup",
     "FloorGroup",
@@ -26,8 +25,9 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
 
-from fedfloor.errors import advice_for, shown
+from fedfloor.errors import shown
 from fedfloor.scenario.catalogue import DATASETS
+from fedfloor.scenario.data import Data
 from fedfloor.scenario.model import MODEL_SETTINGS, Costs, Model
 from fedfloor.scenario.numbers import Number, Range
 from fedfloor.scenario.section import Flag, Int0, Int1, Level, PositiveReal, Section, finding
@@ -60,6 +60,8 @@ def _plain_settings(settings: object) -> object:
 class Training(Section):
     """Local training in a round."""
 
+    task: Literal["classification", "regression"] = "classification"
+    """what the network gives: a class of several, with cross-entropy as loss, or a number, with the squared error"""
     local_iterations: Int1 = 5
     """K, gradient steps per round"""
     learning_rate: PositiveReal = 0.01
@@ -95,58 +97,6 @@ class Training(Section):
                 problem = f"has no effect while training.schedule is constant, got {shown(value)}"
                 raise finding(f"{problem}. Set the schedule to cosine or step, or leave it out", below=key)
         return self
-
-
-class Data(Section):
-    """Which data there is and who holds what."""
-
-    name: Annotated[str, Field(min_length=1)] = "fashion-mnist"
-    """`fashion-mnist`, `cifar10`, `svhn`, or `package.module:callable`"""
-    partition: Literal["classes", "dirichlet", "shards", "iid"] = "classes"
-    """who holds what: q classes per device, Dirichlet shares of classes, pieces of the sorted data, or a blind draw"""
-    non_iid_fraction: Annotated[float, Strict(), Field(ge=0, le=1)] = 1.0
-    """chi, share of a device's samples that come from its own classes only; of `classes`"""
-    concentration: Annotated[float, Strict(), Field(ge=1e-3, le=1e6)] = 0.5
-    """of `dirichlet`: small for few classes per device, large for all alike"""
-    shards: Annotated[int, Strict(), Field(ge=1, le=1000)] = 2
-    """of `shards`: pieces per device"""
-    pictures: Flag | None = None
-    """whether samples are uint8, which cut 0 sends as they are; not given, true for built-in data, false for yours"""
-
-    @property
-    def holds_pictures(self) -> bool:
-        """Whether samples are pictures, which cut 0 sends with 8 bits per value."""
-        return self.name in DATASETS if self.pictures is None else self.pictures
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_of_pictures_counts_as_absent(cls, data: object) -> object:
-        name = data.get("name", cls.model_fields["name"].default) if isinstance(data, dict) else None
-        if not isinstance(data, dict) or not isinstance(name, str) or data.get("pictures") is not (name in DATASETS):
-            return data
-        return {key: value for key, value in data.items() if key != "pictures"}
-
-    @model_validator(mode="after")
-    def _built_in_data_are_pictures(self) -> Self:
-        if self.pictures is False and self.name in DATASETS:
-            raise finding(f"must be true, because {self.name} are pictures, got False. Leave it out", below="pictures")
-        return self
-
-    @field_validator("partition", mode="before")
-    @classmethod
-    def _partition_is_known(cls, partition: object) -> object:
-        names = get_args(cls.model_fields["partition"].annotation)
-        if isinstance(partition, str) and partition not in names:
-            own = "For a split of your own, set data.name to a package.module:callable that returns it (docs/data.md)"
-            raise finding(f"unknown partition, got {shown(partition)}. {advice_for(partition, names)} {own}")
-        return partition
-
-    @field_validator("name")
-    @classmethod
-    def _name_is_known(cls, name: str) -> str:
-        if name not in DATASETS and ":" not in name:
-            raise finding(f"unknown data set, got {shown(name)}. {advice_for(name, DATASETS)}")
-        return name
 
 
 class Precision(Section):
@@ -474,12 +424,34 @@ class ScenarioFile(Section):
         return self
 
     @model_validator(mode="after")
+    def _regression_has_no_classes(self) -> Self:
+        if self.training.task == "classification":
+            return self
+        if self.data.kind == "built-in":
+            problem = f"the data set '{self.data.name}' has classes, not numbers to predict, got 'regression'"
+            raise finding(f"{problem}. Leave it out, or bring your own data", below="training.task")
+        if self.model.classes != 1:
+            problem = (
+                f"must be 1 with training.task = 'regression', the number that is predicted, got {self.model.classes}"
+            )
+            raise finding(problem, below="model.classes")
+        for key in ("partition", "labels"):
+            if getattr(self.data, key) != type(self.data).model_fields[key].default:
+                problem = "has no effect with training.task = 'regression', which has no classes. Leave it out"
+                raise finding(problem, below=f"data.{key}")
+        if self.deploy.allow_class_counts:
+            problem = "has no effect with training.task = 'regression', which has no classes. Leave it out"
+            raise finding(problem, below="deploy.allow_class_counts")
+        return self
+
+    @model_validator(mode="after")
     def _classes_have_an_effect(self) -> Self:
         for index, floor in enumerate(self.floors):
             if floor.classes is None:
                 continue
-            if self.data.partition != "classes" or ":" in self.data.name:
-                problem = "has no effect: only the partition 'classes' of a built-in data set uses it. Leave it out"
+            divided = not self.data.says_holders and self.training.task == "classification"
+            if self.data.partition != "classes" or not divided:
+                problem = "has no effect: only the partition 'classes' of a data set uses it. Leave it out"
                 raise finding(problem, below=f"floors[{index}].classes")
             if max(floor.classes) >= self.model.classes:
                 limit = f"must be labels below model.classes = {self.model.classes}"

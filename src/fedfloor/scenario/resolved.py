@@ -19,7 +19,8 @@ from pydantic import (
     field_serializer,
 )
 
-from fedfloor.scenario.file import Aggregation, Baseline, Data, Deploy, Participation, Policy, Precision, Training
+from fedfloor.scenario.data import Data
+from fedfloor.scenario.file import Aggregation, Baseline, Deploy, Participation, Policy, Precision, Training
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.model import Costs, Model
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from fedfloor.arrays import Ints, Vector
+from fedfloor.arrays import Labels, Vector
 from fedfloor.training.network.built import BuiltNetwork, Half, Inputs, seeded
+from fedfloor.training.network.losses import loss_of
 from fedfloor.training.network.quantised import Quantised, at_the_cut, boundary_stream
 from fedfloor.training.network.split import Momentum, Scored, sgd_step
 
@@ -91,7 +91,7 @@ class _Side:
         scores = self._through(x)
         if self.scored is not None:
             self.scored(scores, y)
-        return functional.cross_entropy(scores, y)
+        return loss_of(scores, y)
 
     def _update(self) -> None:
         sgd_step(self._half.parameters, self._settings.learning_rate, self._momentum)
@@ -155,7 +155,7 @@ class Bottom(_Side):
             output.backward(torch.empty_like(output).copy_(values))  # type: ignore[no-untyped-call]
         self._update()
 
-    def step(self, samples: npt.NDArray[np.generic] | None = None, labels: Ints | None = None) -> float:
+    def step(self, samples: npt.NDArray[np.generic] | None = None, labels: Labels | None = None) -> float:
         """Do a whole iteration on the device and return the loss; only where all layers are below the cut."""
         assert self._settings.cut == self._network.depth
         self._begin(samples)
@@ -191,7 +191,7 @@ class Top(_Side):
         self._y: Tensor | None = None
         self._sends_back = network.halves(settings.cut)[0].learns
 
-    def step(self, received: Sent | None = None, labels: Ints | None = None) -> TopStep:
+    def step(self, received: Sent | None = None, labels: Labels | None = None) -> TopStep:
         """Do one iteration with what the device sent: the loss, and the gradient to send down; one step of SGD.
 
         `received` may be None at cut 0, and `labels` anywhere, if the batch is the last one again. What does not fit
@@ -242,11 +242,15 @@ class Top(_Side):
         return rng
 
 
-def _targets(labels: Ints, x: Tensor, network: BuiltNetwork) -> Tensor:
+def _targets(labels: Labels, x: Tensor, network: BuiltNetwork) -> Tensor:
     """Labels of a batch (B,) for the loss; raises a MisfitError if they do not fit it."""
     classes = network.model.classes
     if labels.size == 0:
         raise MisfitError("the batch is empty")
+    if labels.dtype == np.float32 and classes == 1:  # numbers to predict
+        if labels.shape != (len(x),) or not np.isfinite(labels).all():
+            raise MisfitError(f"the labels must be {len(x)} finite numbers, got {labels.shape}")
+        return torch.from_numpy(np.require(labels, requirements=["C", "W"])).to(network.device)
     if labels.shape != (len(x),) or labels.dtype.kind not in "iu":
         raise MisfitError(f"the labels must be {len(x)} whole numbers, got {labels.dtype} {labels.shape}")
     if not (labels.min() >= 0 and labels.max() < classes):

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.arrays import Floats, Labels, Vector
 from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs
 from fedfloor.training.network.quantised import Quantised
 
 
 def warm_up_bottoms(
-    network: BuiltNetwork, inputs: Inputs, samples: npt.NDArray[np.generic], labels: Ints, *, boundary: int = 32
+    network: BuiltNetwork, inputs: Inputs, samples: npt.NDArray[np.generic], labels: Labels, *, boundary: int = 32
 ) -> Floats:
     """Train a batch (B, ...) below every cut once; returns the seconds of each step (L+1,), 0 for cut 0.
 

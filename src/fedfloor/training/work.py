@@ -20,14 +20,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional
 
-from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.arrays import Floats, Ints, Labels, Vector
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
+from fedfloor.training.network.losses import loss_of
 from fedfloor.training.network.split import Momentum, joined_step, sgd_step, squared_losses
 from fedfloor.training.network.weights import Layout
 from fedfloor.training.schedule import RateSchedule
@@ -202,7 +202,7 @@ class Work:
         """Sample numbers of a device's batch."""
         return batch_of(self.samples.of_device(n), int(self.job.batch[n]), self.job.seed, index, n, iteration)
 
-    def _tensors(self, images: npt.NDArray[np.generic], labels: Ints, numbers: Ints | slice) -> tuple[Tensor, Tensor]:
+    def _tensors(self, images: npt.NDArray[np.generic], labels: Labels, numbers: Ints | slice) -> tuple[Tensor, Tensor]:
         x = self._inputs.scaled(images[numbers], self._built)
         return x, torch.from_numpy(np.ascontiguousarray(labels[numbers])).to(self._device)
 
@@ -227,14 +227,17 @@ class Work:
         batches = [self._tensors(images, labels, self._batch(index, n, iteration)) for n in devices.tolist()]
         longest = max(len(y) for _, y in batches)
         x = torch.zeros(len(batches), longest, *batches[0][0].shape[1:], device=self._device)
-        y = torch.zeros(len(batches), longest, dtype=torch.int64, device=self._device)
+        y = torch.zeros(len(batches), longest, dtype=batches[0][1].dtype, device=self._device)
         share = torch.zeros(len(batches), longest, device=self._device)
         for k, (inputs, targets) in enumerate(batches):
             x[k, : len(targets)], y[k, : len(targets)], share[k, : len(targets)] = inputs, targets, 1.0 / len(targets)
         return x, y, share
 
-    def evaluate(self, begin: int, end: int, weights: Vector) -> tuple[Ints, float]:
-        """Confusion matrix (true, predicted) of the test samples from `begin` to `end`, and the sum of their losses."""
+    def evaluate(self, begin: int, end: int, weights: Vector) -> tuple[Ints | None, float]:
+        """Confusion matrix (true, predicted) of the test samples from `begin` to `end`, and the sum of their losses.
+
+        The matrix is None if numbers are predicted.
+        """
         self.layout.load(weights)
         self.network.eval()
         classes = self.job.model.classes
@@ -244,9 +247,10 @@ class Work:
                 part = slice(start, min(start + _AT_ONCE, end))
                 x, y = self._tensors(self.samples.test_images, self.samples.test_labels, part)
                 scores = self.network(x)
-                total += float(functional.cross_entropy(scores, y, reduction="sum"))
-                np.add.at(confusion, (y.cpu().numpy(), scores.argmax(1).cpu().numpy()), 1)
-        return confusion, total
+                total += float(loss_of(scores, y, "sum"))
+                if not y.is_floating_point():
+                    np.add.at(confusion, (y.cpu().numpy(), scores.argmax(1).cpu().numpy()), 1)
+        return None if self.samples.test_labels.dtype.kind == "f" else confusion, total
 
     def gradient(self, n: int, limit: int | None, weights: Vector, out: Vector) -> float:
         """Loss of a device over all or `limit` of its samples; fills `out` (P,) with the gradient of that loss."""
@@ -256,7 +260,7 @@ class Work:
         total = 0.0
         for start in range(0, numbers.size, _AT_ONCE):
             x, y = self._tensors(self.samples.images, self.samples.labels, numbers[start : start + _AT_ONCE])
-            loss = functional.cross_entropy(self.network(x), y, reduction="sum") / numbers.size
+            loss = loss_of(self.network(x), y, "sum") / numbers.size
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         self._take_gradient(out)
@@ -300,7 +304,7 @@ class Work:
 
     def _single_loss(self, parts: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         scores = functional_call(self.network, parts, (x.unsqueeze(0),))
-        return functional.cross_entropy(scores, y.unsqueeze(0))
+        return loss_of(scores, y.unsqueeze(0))
 
     def _some(self, n: int, limit: int | None) -> Ints:
         """Sample numbers of a device, or `limit` of them, the same ones every time."""

@@ -25,6 +25,7 @@ def comparing(*, quiet: bool) -> Iterator[Watch]:
             on_round=view.round,
             on_reading=view.reading,
             on_accuracy=view.accuracy,
+            on_error=view.error,
             on_trouble=lambda run, problem: _print_trouble(run, problem, quiet=quiet),
             on_tradeoff=view.tradeoff,
             on_report=view.report,
@@ -55,7 +56,7 @@ class _View:
         self._report: TaskID | None = None
         self._done: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
-        self._accuracies: dict[str, str] = {}
+        self._results: dict[str, str] = {}
         self._read: set[str] = set()  # data sets
         self._runs: Sequence[PlannedRun] = ()
 
@@ -81,18 +82,22 @@ class _View:
 
     def accuracy(self, run: PlannedRun, accuracy: float) -> None:
         """The model of a run has been tested."""
-        self._accuracies[_name(run)] = f"accuracy {accuracy:.1%}"
+        self._results[_name(run)] = f"accuracy {accuracy:.1%}"
+
+    def error(self, run: PlannedRun, error: float) -> None:
+        """A model that predicts numbers has been tested."""
+        self._results[_name(run)] = f"error {error:.4g}"
 
     def round(self, run: PlannedRun, done: int) -> None:
         """A run has done `done` rounds."""
         name, total = _name(run), run.scenario.rounds
         before = self._done.get(name, 0)
         self._done[name] = done
-        accuracy = self._accuracies.get(name, "")
+        result = self._results.get(name, "")
         if self._lines and 10 * done // total > 10 * before // total:
-            parts = filter(None, (f"{_label(run)}: {done} of {total} rounds done", accuracy))
+            parts = filter(None, (f"{_label(run)}: {done} of {total} rounds done", result))
             ERR.print(", ".join(parts), soft_wrap=True)
-        self._show(run, accuracy)
+        self._show(run, result)
         if self._all is not None:
             ended = sum(self._done.get(_name(one), 0) >= one.scenario.rounds for one in self._runs)
             note = f"{ended} of {len(self._runs)} runs"

@@ -91,6 +91,8 @@ def print_holding(holding: HoldingTable, most: int = 60) -> None:
     print_table(table)
     if len(devices) > most:
         OUT.print(f"and {len(devices) - most} more devices")
+    if "labels" in holding:
+        OUT.print("classes: " + ", ".join(f"{number} {name}" for number, name in enumerate(holding["labels"])))
     if fits:
         OUT.print(f"{_legend(largest)} samples of a class", soft_wrap=True)
     _print_short(holding["devices"])

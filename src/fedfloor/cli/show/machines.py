@@ -17,7 +17,7 @@ from fedfloor.cli.show.terminal import ERR, OUT
 from fedfloor.cli.show.watching import remark
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
-from fedfloor.rounds.summary import summarise
+from fedfloor.rounds.summary import result_of_test, summarise
 from fedfloor.runs.planned import PlannedRun
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def listening(address: str) -> Callable[[int], None]:
 def deployed_as_json(run: "DeployedRun") -> dict[str, JsonValue]:
     """The result of a run on real machines, as plain data."""
     summary = summarise(run.records)
-    return {
+    table: dict[str, JsonValue] = {
         "scenario": run.scenario.name,
         "policy": run.records[-1].policy if run.records else None,
         "folder": None if run.folder is None else str(run.folder),
@@ -65,12 +65,14 @@ def deployed_as_json(run: "DeployedRun") -> dict[str, JsonValue]:
         "accuracy": run.accuracy,
         "loss": run.loss,
     }
+    return table if run.error is None else {**table, "error": run.error}
 
 
 def print_deployed(run: "DeployedRun") -> None:
     """The result of a run on real machines."""
     summary = summarise(run.records)
     tested = "no test set" if run.accuracy is None else f"test accuracy {run.accuracy:.1%}"
+    tested = tested if run.error is None else f"test error {run.error:.4g}"
     OUT.print(f"{summary.rounds} rounds, {tested}, {summary.clock:.4g} s in rounds", soft_wrap=True)
     OUT.print(f"log: {run.folder}; `fedfloor report {run.folder}` draws it", soft_wrap=True)
 
@@ -117,8 +119,9 @@ class PlantView:
             if gateway.selected:
                 self._last[gateway.name] = gateway
             self._completed[gateway.name] += gateway.completed
-        accuracy = "" if record.accuracy is None else f", accuracy {record.accuracy:.1%}"
-        self._note = f"{self.done} of {self._planned.scenario.rounds} rounds, clock {record.clock:.4g} s{accuracy}"
+        result = result_of_test(record)
+        note = f"{self.done} of {self._planned.scenario.rounds} rounds, clock {record.clock:.4g} s"
+        self._note = ", ".join(filter(None, (note, result)))
         if not self.is_live and not self._quiet:
             ERR.print(f"{self._note}, delay {record.delay:.3g} s", soft_wrap=True)
 

@@ -34,10 +34,15 @@ def print_training(runs: "Sequence[TrainedRun]", *, theory: bool) -> None:
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
         resumed = "" if done.resumed == 0 else f" (resumed after {done.resumed})"
-        guessing = f"guessing: {1 / done.confusion.shape[0]:.0%}"
+        tested = f"{done.holding.samples.test_labels.size:,} samples"
+        if done.confusion is None:
+            result = f"test error {done.error:.4g} (root mean square, {tested})"
+        else:
+            guessing = f"guessing: {1 / done.confusion.shape[0]:.0%}"
+            result = f"test accuracy {done.accuracy:.1%} ({tested}; {guessing})"
         OUT.print(
             f"{_short(summary)}: after {summary.rounds} rounds{resumed} and {amount(summary.clock, 's')} of simulated "
-            f"time, test accuracy {done.accuracy:.1%} ({done.confusion.sum():,} samples; {guessing}), trained on "
+            f"time, {result}, trained on "
             f"{holding.samples.labels.size:,} samples of {holding.histogram.shape[0]} devices ({holding.origin}); "
             "no sample left its floor.",
             style="bold",
@@ -104,7 +109,15 @@ def _solve_time(run: "AnyRun") -> float | None:
 
 def _learning_rows(runs: "Sequence[TrainedRun]") -> dict[str, list[str]]:
     """Rows about the models: the last one, and the best one of all evaluations."""
-    best = [done.best for done in runs]
+    errors = [done.best_error for done in runs if done.best_error is not None]
+    if errors:
+        return {
+            "last error": [f"{done.error:.4g}" for done in runs],
+            "least error": [f"{error:.4g}" for error, _ in errors],
+            "least after rounds": [str(rounds) for _, rounds in errors],
+            "last test loss": [f"{done.loss:.4f}" for done in runs],
+        }
+    best = [done.best for done in runs if done.best is not None]
     return {
         "last accuracy": [f"{done.accuracy:.2%}" for done in runs],
         "best accuracy": [f"{accuracy:.2%}" for accuracy, _ in best],
@@ -142,19 +155,22 @@ def _print_bounds(summaries: Sequence[RunSummary], runs: "Sequence[TrainedRun]")
 
 
 def print_evaluation(evaluation: "Evaluation") -> None:
-    """Accuracy and confusion matrix."""
+    """Accuracy and confusion matrix, or the error of a model that predicts numbers."""
+    is_number = evaluation["accuracy"] is None
+    result = f"error {evaluation['error']:.4g}" if is_number else f"accuracy {evaluation['accuracy']:.2%}"
     OUT.print(
-        f"{evaluation['run']}, after {evaluation['rounds']} rounds: test accuracy {evaluation['accuracy']:.2%} "
+        f"{evaluation['run']}, after {evaluation['rounds']} rounds: test {result} "
         f"({evaluation['samples']:,} samples), test loss {evaluation['loss']:.4f}",
         style="bold",
     )
     if not evaluation["same_data"]:
         OUT.print(f"The data ({evaluation['data']}) is not what the run was trained on.", style="yellow")
-    classes = len(evaluation["confusion"])
-    if classes <= 20:
+    confusion = evaluation["confusion"] or []
+    classes = len(confusion)
+    if 0 < classes <= 20:
         title = "confusion matrix: rows are true classes, columns predicted ones"
         table = table_of(title, "", *map(str, range(classes)), "correct")
-        for label, row in enumerate(evaluation["confusion"]):
+        for label, row in enumerate(confusion):
             cells = [str(count) if count else "." for count in row]
             table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")
         print_table(table)
@@ -183,6 +199,9 @@ def as_json(run: "AnyRun") -> dict[str, object]:
     entry["folder"] = str(run.folder)
     if not isinstance(run, Run):
         entry |= {"accuracy": run.accuracy, "loss": run.loss, "resumed_at": run.resumed, "data": run.holding.origin}
-        entry["best_accuracy"], entry["best_accuracy_rounds"] = run.best
+        entry["best_accuracy"], entry["best_accuracy_rounds"] = run.best or (None, None)
+        if run.best_error is not None:
+            entry["error"] = run.error
+            entry["least_error"], entry["least_error_rounds"] = run.best_error
         entry["bounds"] = [asdict(bound) for bound in run.bounds]
     return entry

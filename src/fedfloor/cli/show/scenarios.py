@@ -37,6 +37,8 @@ def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
     plain = all(floor.classes is None for floor in checked.scenario.floors)
     absent: dict[str, Any] = {} if checked.scenario.plant_seed is not None else {"plant_seed": True}
     absent |= {"floors": {"__all__": {"classes"}}} if plain else {}  # what is not given is not shown
+    data = checked.scenario.data
+    absent["data"] = {key for key in type(data).model_fields if key != "pictures" and getattr(data, key) is None}
     return {
         "scenario": checked.scenario.model_dump(mode="json", exclude=absent),
         "figures": asdict(checked.headline),

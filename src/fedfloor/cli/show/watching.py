@@ -12,6 +12,7 @@ from rich.progress import Progress, TaskID
 from fedfloor.cli.show.terminal import ERR, progress
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.summary import result_of_test
 from fedfloor.runs.planned import PlannedRun
 
 _PATIENCE = 2.0  #: [s] before a word is said about data that is being read, or a scenario that is being checked
@@ -85,7 +86,7 @@ class View:
         self._bar, self._task, self._planned = bar, task, planned
         self._quiet, self._live = quiet, not quiet and ERR.is_terminal
         self._timer: threading.Timer | None = None
-        self._accuracy = self._loss = self._clock = ""
+        self._result = self._loss = self._clock = ""
         self.done = 0  #: rounds
 
     def loaded(self) -> None:
@@ -96,18 +97,21 @@ class View:
 
     def show(self, event: Event) -> None:
         """Show one event of the run."""
-        self.loaded()
+        if not event.reading:
+            self.loaded()
         if event.resumed is not None:
             self._resume(event.resumed)
         for text in event.lost:
             ERR.print(f"round {self.done}: lost: {text}", soft_wrap=True)
         if event.record is not None:
             self._end_round(event.record)
-        busy = f"reading {event.reading}" if event.reading else "estimating rates" if event.estimating else ""
-        if event.reading and not self._live and not self._quiet:
+        busy = "estimating rates" if event.estimating else ""
+        if event.reading:
+            busy = ": ".join(filter(None, (f"reading {event.reading}", event.step)))
+        if event.reading and not self._live and not self._quiet and self._timer is None:
             self._timer = _said_later(event.reading)
         floors = f"training {', '.join(event.training)}" if event.training else ""
-        note = tuple(filter(None, (busy, self._accuracy, self._loss, self._clock, floors)))  # what matters most first
+        note = tuple(filter(None, (busy, self._result, self._loss, self._clock, floors)))  # what matters most first
         self._bar.update(self._task, completed=self.done, note=note)
 
     def _resume(self, rounds: int) -> None:
@@ -123,11 +127,12 @@ class View:
         self._clock = f"clock {record.clock_s or 0.0:.4g} s"
         if record.training_loss is not None:
             self._loss = f"training loss {record.training_loss:.3f}"
-        if record.accuracy is None:
+        result = result_of_test(record)
+        if not result:
             return
-        self._accuracy = f"accuracy {record.accuracy:.1%}"
+        self._result = result
         if not self._live and not self._quiet:
-            parts = filter(None, (self._accuracy, self._loss, self._clock))
+            parts = filter(None, (self._result, self._loss, self._clock))
             rounds = f"{self.done} of {self._planned.scenario.rounds} rounds done"
             ERR.print(f"{self._planned.label}: {rounds}, {', '.join(parts)}", soft_wrap=True)
 

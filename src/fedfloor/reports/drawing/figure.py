@@ -44,6 +44,7 @@ class Figure:
     plot: Callable[[Results], tuple[Panel, ...]] | None  #: for the page; None if there is no such form
     #: what the page's script needs of a run at these rounds, indices from 0
     explore: Callable[[RunArrays, Ints], Mapping[str, object]] | None = None
+    applies: Callable[[Results], bool] = lambda _: True  #: whether it has a meaning for these runs
 
 
 def panels_of(plot: Plot | None, *, id: str = "", note: str = "") -> tuple[Panel, ...]:  # noqa: A002

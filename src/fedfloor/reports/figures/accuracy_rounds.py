@@ -4,14 +4,12 @@ __all__ = ["FIGURE", "draw", "measure", "plot"]
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.cells import SMOOTHED
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import ROUNDS, Lines, band_note, draw_lines, plot_lines
-from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, evaluations
-from fedfloor.reports.measures.curves import Curve, band
+from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, over_rounds
+from fedfloor.reports.measures.curves import Curve
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import ACCURACY
 
@@ -21,14 +19,7 @@ if TYPE_CHECKING:
 
 def measure(series: SeriesArrays) -> Curve | None:
     """Test accuracy over rounds; None if no model was tested."""
-    points = [evaluations(run, run.rounds.astype(float)) for run in series.runs]
-    grid = np.unique(np.concatenate([x for x, _ in points]))
-    if grid.size == 0:
-        return None
-    values = np.full((len(points), grid.size), np.nan)
-    for row, (x, y) in zip(values, points, strict=True):
-        row[np.searchsorted(grid, x)] = y
-    return band(grid, values)
+    return over_rounds(series, lambda run: run.accuracy)
 
 
 def _lines(results: Results) -> Lines:
@@ -55,4 +46,5 @@ FIGURE = Figure(
     missing_real=NOT_TESTED_YET,
     draw=draw,
     plot=plot,
+    applies=lambda results: not results.predicts_numbers,
 )

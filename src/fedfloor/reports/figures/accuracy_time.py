@@ -2,18 +2,15 @@
 
 __all__ = ["FIGURE", "draw", "measure", "plot"]
 
-import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.cells import time_unit
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import Lines, draw_lines, plot_lines
 from fedfloor.reports.drawing.scales import greatest
-from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, evaluations
-from fedfloor.reports.measures.curves import Curve, band
+from fedfloor.reports.measures.accuracy import NOT_TESTED, NOT_TESTED_YET, over_time
+from fedfloor.reports.measures.curves import Curve
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import ACCURACY
 
@@ -22,28 +19,8 @@ if TYPE_CHECKING:
 
 
 def measure(series: SeriesArrays, limit: int = 400) -> Curve | None:
-    """Test accuracy over the time of rounds [s], at most `limit` points; None if the tested runs never overlap in time.
-
-    Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
-    run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
-    """
-    runs = [run for run in series.runs if evaluations(run, run.clock)[0].size]
-    if not runs:
-        return None
-    points = [evaluations(run, run.clock) for run in runs]
-    ends = [float(run.clock[-1]) for run in runs]
-    first_end = min((end for run, end in zip(runs, ends, strict=True) if run.run.ended), default=math.inf)
-    grid = np.unique(np.concatenate([*(x for x, _ in points), [end for end in ends if end < math.inf]]))
-    grid = grid[(grid >= max(x[0] for x, _ in points)) & (grid <= first_end)]
-    if grid.size == 0:
-        return None
-    if grid.size > limit:
-        grid = np.linspace(grid[0], grid[-1], limit)
-    values = np.full((len(points), grid.size), np.nan)
-    for row, (x, y), end in zip(values, points, ends, strict=True):
-        is_reached = grid <= end
-        row[is_reached] = y[np.searchsorted(x, grid[is_reached], side="right") - 1]
-    return band(grid, values)
+    """Test accuracy over the time of rounds [s], at most `limit` points; None if no model was tested."""
+    return over_time(series, lambda run: run.accuracy, limit)
 
 
 def _lines(results: Results) -> Lines:
@@ -73,4 +50,5 @@ FIGURE = Figure(
     missing_real=NOT_TESTED_YET,
     draw=draw,
     plot=plot,
+    applies=lambda results: not results.predicts_numbers,
 )

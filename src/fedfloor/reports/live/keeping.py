@@ -88,7 +88,7 @@ class KeptRounds:
 
     def logged(self, path: Path) -> LoggedRounds:
         """The same rounds, each read from the log when it is looked at."""
-        number, _, _, accuracy = self._columns.of_rounds[:, : len(self)]
+        number, _, _, accuracy = self._columns.of_rounds[:4, : len(self)]
         numbers = array("q", (number.astype(int) - 1).tolist())
         return LoggedRounds(path, self._starts[:], numbers, array("d", accuracy.tolist()))
 
@@ -98,6 +98,6 @@ class KeptRounds:
 
     def evaluations(self) -> list[tuple[int, float]]:
         """After how many rounds the model was tested, and its accuracy."""
-        number, _, _, accuracy = self._columns.of_rounds[:, : len(self)]
+        number, _, _, accuracy = self._columns.of_rounds[:4, : len(self)]
         at = np.flatnonzero(~np.isnan(accuracy))
         return list(zip(number[at].astype(int).tolist(), accuracy[at].tolist(), strict=True))

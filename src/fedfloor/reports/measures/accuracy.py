@@ -1,11 +1,15 @@
-"""Test accuracy of a run, as the figures against rounds and against time show it."""
+"""Test accuracy or error of runs, as the figures against rounds and against time show it."""
 
-__all__ = ["NOT_TESTED", "NOT_TESTED_YET", "evaluations"]
+__all__ = ["NOT_TESTED", "NOT_TESTED_YET", "evaluations", "over_rounds", "over_time"]
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.reports.arrays import RunArrays
+from fedfloor.reports.arrays import RunArrays, SeriesArrays
+from fedfloor.reports.measures.curves import Curve, band
 from fedfloor.reports.statistics import smoothed
 from fedfloor.rounds.summary import final_rounds
 
@@ -21,8 +25,44 @@ NOT_TESTED_YET = (
 )
 
 
-def evaluations(run: RunArrays, x: Floats) -> tuple[Floats, Floats]:
-    """Where on x (T,) a run was tested, and its accuracy there, smoothed like the final accuracy."""
-    is_tested = np.isfinite(run.accuracy) & np.isfinite(x)
-    window = final_rounds(run.accuracy.size)
-    return x[is_tested], smoothed(run.rounds[is_tested], run.accuracy[is_tested], window)
+def evaluations(run: RunArrays, x: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Where on x (T,) a run was tested, and its values (T,) there, smoothed like the final accuracy."""
+    is_tested = np.isfinite(values) & np.isfinite(x)
+    return x[is_tested], smoothed(run.rounds[is_tested], values[is_tested], final_rounds(values.size))
+
+
+def over_rounds(series: SeriesArrays, of: Callable[[RunArrays], Floats]) -> Curve | None:
+    """What tests gave over rounds; None if no model was tested."""
+    points = [evaluations(run, run.rounds.astype(float), of(run)) for run in series.runs]
+    grid = np.unique(np.concatenate([x for x, _ in points]))
+    if grid.size == 0:
+        return None
+    values = np.full((len(points), grid.size), np.nan)
+    for row, (x, y) in zip(values, points, strict=True):
+        row[np.searchsorted(grid, x)] = y
+    return band(grid, values)
+
+
+def over_time(series: SeriesArrays, of: Callable[[RunArrays], Floats], limit: int = 400) -> Curve | None:
+    """What tests gave over the time of rounds [s], at most `limit` points; None if tested runs never overlap in time.
+
+    Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
+    run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
+    """
+    runs = [run for run in series.runs if evaluations(run, run.clock, of(run))[0].size]
+    if not runs:
+        return None
+    points = [evaluations(run, run.clock, of(run)) for run in runs]
+    ends = [float(run.clock[-1]) for run in runs]
+    first_end = min((end for run, end in zip(runs, ends, strict=True) if run.run.ended), default=math.inf)
+    grid = np.unique(np.concatenate([*(x for x, _ in points), [end for end in ends if end < math.inf]]))
+    grid = grid[(grid >= max(x[0] for x, _ in points)) & (grid <= first_end)]
+    if grid.size == 0:
+        return None
+    if grid.size > limit:
+        grid = np.linspace(grid[0], grid[-1], limit)
+    values = np.full((len(points), grid.size), np.nan)
+    for row, (x, y), end in zip(values, points, ends, strict=True):
+        is_reached = grid <= end
+        row[is_reached] = y[np.searchsorted(x, grid[is_reached], side="right") - 1]
+    return band(grid, values)

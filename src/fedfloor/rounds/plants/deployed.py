@@ -268,7 +268,7 @@ class DeployedPlant:
         if self._estimates is not None:
             self._estimates.restore(state.values, gaps=True)
 
-    def evaluate(self) -> tuple[Ints, float] | None:
+    def evaluate(self) -> tuple[Ints | None, float] | None:
         """Confusion matrix (true, predicted) on the test set, and the mean loss; None without a test set."""
         return self._model.evaluate() if self._model.has_test_set else None
 

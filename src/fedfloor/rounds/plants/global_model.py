@@ -73,7 +73,7 @@ class GlobalModel:
     _exchange: Exchange = field(init=False)
     _aggregator: Aggregator = field(init=False)
     _averaged: AveragedModel | None = field(init=False, default=None)  #: None: the weights themselves are served
-    _tested: tuple[Vector, Ints, float] | None = field(
+    _tested: tuple[Vector, Ints | None, float] | None = field(
         init=False, default=None
     )  #: the served weights that were evaluated last, and the result
 
@@ -189,19 +189,24 @@ class GlobalModel:
         """Whether there are samples to evaluate on."""
         return self.engine.work.samples.test_labels.size > 0
 
-    def evaluate(self) -> tuple[Ints, float]:
-        """Confusion matrix (true, predicted) on the test set, which must not be empty, and the mean loss."""
+    def evaluate(self) -> tuple[Ints | None, float]:
+        """Confusion matrix (true, predicted) on the test set, which must not be empty, and the mean loss.
+
+        The matrix is None if numbers are predicted.
+        """
         if self._tested is None or self._tested[0] is not self.served:
             self._tested = (self.served, *self._evaluated(self.served))
         return self._tested[1:]
 
-    def _evaluated(self, weights: Vector) -> tuple[Ints, float]:
+    def _evaluated(self, weights: Vector) -> tuple[Ints | None, float]:
         size = self.engine.work.samples.test_labels.size
         steps = range(0, size, _TESTED_AT_ONCE)
         tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
         results = [result for result, _ in self.engine.run(tasks, weights)]
-        confusion = np.sum([confusion for confusion, _ in results], axis=0)
-        return confusion, math.fsum(loss for _, loss in results) / size
+        loss = math.fsum(loss for _, loss in results) / size
+        if results[0][0] is None:
+            return None, loss
+        return np.sum([confusion for confusion, _ in results], axis=0), loss
 
     def snapshot(self, simulated: PlantState, more: Mapping[str, JsonValue]) -> PlantState:
         """The state of a plant: the model, how inputs are scaled, its simulated part, and what else it keeps."""
@@ -273,8 +278,8 @@ def _vector(values: npt.NDArray[np.generic], size: int) -> Vector:
     return values.astype(np.float32)
 
 
-def _accuracy(confusion: Ints) -> float:
-    return float(np.trace(confusion) / confusion.sum())
+def _accuracy(confusion: Ints | None) -> float | None:
+    return None if confusion is None else float(np.trace(confusion) / confusion.sum())
 
 
 def _weighted_points(received: Sequence[Received], weight: Floats | None) -> Floats:

@@ -164,7 +164,7 @@ class LearningPlant:
         """The weights (P,) that are tested and exported."""
         return self._model.served
 
-    def evaluate(self) -> tuple[Ints, float]:
+    def evaluate(self) -> tuple[Ints | None, float]:
         """Confusion matrix (true, predicted) on the test set, and the mean loss."""
         return self._model.evaluate()
 

@@ -1,22 +1,34 @@
 """Data of a scenario, divided among its devices."""
 
-__all__ = ["HeldBy", "Holding", "HoldingTable", "ShortOf", "ShortageTable", "gather", "shortage_of"]
+__all__ = [
+    "HeldBy",
+    "Holding",
+    "HoldingTable",
+    "ShortOf",
+    "ShortageTable",
+    "gather",
+    "held_out",
+    "share_of",
+    "shortage_of",
+]
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.errors import DataError
+from fedfloor.errors import DataError, advice_for, named, shown
 from fedfloor.references import find_reference, is_users, where_raised
 from fedfloor.scenario.expand import stream
 from fedfloor.scenario.resolved import Device, Scenario
 from fedfloor.training.data.partition import Wish, by_classes, by_shards, dirichlet, iid
+from fedfloor.training.data.paths import MissingFilesError
+from fedfloor.training.data.recorded import OnStep, Recorded, read_recorded
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.data.sources import load_dataset
 
@@ -43,6 +55,7 @@ class HoldingTable(TypedDict):
     origin: str
     partition: str | None
     test_samples: int
+    labels: NotRequired[list[str]]  #: names of the classes by number, if files name them
     devices: list[HeldBy]
 
 
@@ -61,12 +74,13 @@ class Holding:
     samples: Samples
     scenario: Scenario
     origin: str  #: where the data comes from
-    histogram: Ints  #: (N, C) samples per device and class
+    histogram: Ints  #: (N, C) samples per device and class; (N, 1) if numbers are predicted
+    classes: tuple[str, ...] = ()  #: names of the classes by number, if files name them
 
     def table(self) -> HoldingTable:
         """Floor of every device, the samples that it asks for, and those that it holds of every class."""
-        own = ":" in self.scenario.data.name  # a user's data comes divided: what a device holds is what it asks for
-        return {
+        own = self.scenario.data.says_holders  # what a device holds is then what it asks for
+        table: HoldingTable = {
             "data": self.scenario.data.name,
             "origin": self.origin,
             "partition": None if own else self.scenario.data.partition,
@@ -82,56 +96,127 @@ class Holding:
                 for (floor, device), row in zip(_places(self.scenario), self.histogram, strict=True)
             ],
         }
+        if self.classes:
+            table["labels"] = list(self.classes)
+        return table
 
 
-def gather(scenario: Scenario, folder: Path | None = None) -> Holding:
-    """Load a scenario's data and divide it; if classes run out, devices hold fewer samples than they ask for."""
-    if ":" in scenario.data.name:
-        images, labels, shares, test_images, test_labels = _own(scenario)
-        origin = scenario.data.name
-    else:
-        data_set = load_dataset(scenario.data.name, folder)
-        images, labels, origin = data_set.train_images, data_set.train_labels, data_set.origin
-        test_images, test_labels = data_set.test_images, data_set.test_labels
-        shares = _shares(scenario, labels)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Whole:
+    """All data of a scenario, and who holds what."""
+
+    images: Any  #: (D, ...)
+    labels: Any  #: (D,)
+    shares: Sequence[Ints]  #: sample numbers of every device
+    test_images: Any  #: (D', ...)
+    test_labels: Any  #: (D',)
+    origin: str
+    classes: tuple[str, ...] = ()  #: names by number, if files name them
+
+
+def gather(scenario: Scenario, folder: Path | None = None, *, on_step: OnStep = lambda _: None) -> Holding:
+    """Load a scenario's data and divide it; if classes run out, devices hold fewer samples than they ask for.
+
+    `on_step` is told how many files of the scenario have been read.
+    """
+    whole = _whole(scenario, folder, on_step)
+    shares = whole.shares
     _refuse_empty(scenario, shares)
-    _refuse_other_kind(scenario, images)
+    _refuse_other_kind(scenario, whole.images)
     numbers = np.concatenate(shares)  # samples that no device holds are dropped
     first = np.concatenate([[0], np.cumsum([share.size for share in shares])])
-    mean, deviation = _scale(images)
+    mean, deviation = _scale(whole.images)
     samples = Samples(
-        images=images[numbers],
-        labels=labels[numbers],
+        images=whole.images[numbers],
+        labels=whole.labels[numbers],
         first=first,
         held=np.arange(numbers.size),
-        test_images=test_images,
-        test_labels=test_labels,
+        test_images=whole.test_images,
+        test_labels=whole.test_labels,
         mean=mean,
         deviation=deviation,
     )
-    classes = scenario.model.classes
-    histogram = np.array([np.bincount(labels[share], minlength=classes) for share in shares])
-    return Holding(samples, _with_counts(scenario, [share.size for share in shares]), origin, histogram)
+    counts = [share.size for share in shares]
+    if _predicts(scenario):
+        histogram = np.array(counts)[:, np.newaxis]
+    else:
+        histogram = np.array([np.bincount(whole.labels[each], minlength=scenario.model.classes) for each in shares])
+    return Holding(samples, _with_counts(scenario, counts), whole.origin, histogram, whole.classes)
+
+
+def _predicts(scenario: Scenario) -> bool:
+    """Whether the network predicts a number in place of a class."""
+    return scenario.training.task == "regression"
+
+
+def _whole(scenario: Scenario, folder: Path | None, on_step: OnStep) -> _Whole:
+    kind, name = scenario.data.kind, scenario.data.name
+    if kind == "own":
+        return _own(scenario)
+    if kind == "built-in":
+        data_set = load_dataset(name, folder)
+        shares = _shares(scenario, data_set.train_labels)
+        train, test = (data_set.train_images, data_set.train_labels), (data_set.test_images, data_set.test_labels)
+        return _Whole(*train, shares, *test, data_set.origin)
+    read = read_recorded(scenario, on_step=on_step)
+    shares = _said_shares(scenario, read) if scenario.data.says_holders else _shares(scenario, read.labels)
+    return _Whole(read.samples, read.labels, shares, read.test_samples, read.test_labels, read.origin, read.classes)
+
+
+def _said_shares(scenario: Scenario, read: Recorded) -> list[Ints]:
+    """Sample numbers of every device, as the files say them."""
+    names = [device.name for device in scenario.devices]
+    for holder in np.unique(read.holders).tolist():
+        if holder not in names:
+            problem = f"names the device {shown(holder)}, which is not in the scenario. {advice_for(holder, names)}"
+            raise DataError(f"data {named(scenario.data.name)}: {problem} Rename one of the two, or add the device")
+    return [np.flatnonzero(read.holders == name) for name in names]
+
+
+def share_of(scenario: Scenario, device: str, folder: Path | None = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Samples and labels of one device for training, as a machine with only the files of that device reads them."""
+    if scenario.data.says_holders and scenario.data.kind != "own":
+        read = read_recorded(scenario, only=device, is_part=True)
+        return read.samples, read.labels
+    samples = gather(scenario, folder).samples
+    numbers = samples.of_device([entry.name for entry in scenario.devices].index(device))
+    return samples.images[numbers], samples.labels[numbers]
+
+
+def held_out(scenario: Scenario, folder: Path | None = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    """Samples and labels of the test set; None if the data is not on this machine and no folder is named."""
+    try:
+        if scenario.data.kind == "own":
+            return None
+        if scenario.data.kind == "built-in":
+            data_set = load_dataset(scenario.data.name, folder)
+            return data_set.test_images, data_set.test_labels
+        read = read_recorded(scenario, is_part=scenario.data.says_holders)
+    except DataError as error:
+        if folder is not None or not (scenario.data.kind == "built-in" or isinstance(error, MissingFilesError)):
+            raise
+        return None
+    return read.test_samples, read.test_labels
 
 
 def shortage_of(scenario: Scenario, folder: Path | None = None) -> ShortageTable:
     """Devices that will hold fewer samples than they ask for; missing data raises only if a folder is named."""
-    if ":" in scenario.data.name:
-        return {"origin": None, "reason": f"{scenario.data.name} is called when training starts", "devices": None}
+    name, kind = scenario.data.name, scenario.data.kind
+    if kind == "own":
+        return {"origin": None, "reason": f"{name} is called when training starts", "devices": None}
     try:
-        data_set = load_dataset(scenario.data.name, folder)
+        whole = _whole(scenario, folder, lambda _: None)
     except DataError as error:
-        if folder is not None:
+        if folder is not None or kind != "built-in":
             raise
         return {"origin": None, "reason": str(error), "devices": None}
-    shares = _shares(scenario, data_set.train_labels)
-    _refuse_empty(scenario, shares)
+    _refuse_empty(scenario, whole.shares)
     devices: list[ShortOf] = [
         {"floor": floor, "name": device.name, "asked": device.samples, "held": share.size}
-        for (floor, device), share in zip(_places(scenario), shares, strict=True)
-        if share.size < device.samples
+        for (floor, device), share in zip(_places(scenario), whole.shares, strict=True)
+        if share.size < device.samples and not scenario.data.says_holders
     ]
-    return {"origin": data_set.origin, "reason": None, "devices": devices}
+    return {"origin": whole.origin, "reason": None, "devices": devices}
 
 
 def _places(scenario: Scenario) -> list[tuple[str, Device]]:
@@ -141,9 +226,12 @@ def _places(scenario: Scenario) -> list[tuple[str, Device]]:
 
 def _refuse_empty(scenario: Scenario, shares: Sequence[Ints]) -> None:
     for device, share in zip(scenario.devices, shares, strict=True):
-        if share.size == 0 and ":" in scenario.data.name:
+        if share.size == 0 and scenario.data.kind == "own":
             problem = f"{device.name} holds no samples. Return at least one for every device"
             raise DataError(f"data '{scenario.data.name}': {problem}")
+        if share.size == 0 and scenario.data.says_holders:
+            problem = f"{device.name} holds no samples for training: the files do not name it, or only in the test set"
+            raise DataError(f"data {named(scenario.data.name)}: {problem}. Add its files or rows, or rename the device")
         if share.size == 0:
             advice = "Lower the samples of other devices, or give it other classes"
             raise DataError(f"{scenario.data.name}: {device.name} holds no samples: its classes ran out. {advice}")
@@ -163,9 +251,10 @@ def _refuse_other_kind(scenario: Scenario, images: npt.NDArray[np.generic]) -> N
         raise DataError(f"data '{scenario.data.name}': {problem}. {advice}")
 
 
-def _shares(scenario: Scenario, labels: Ints) -> list[Ints]:
-    """Sample numbers of every device, by the partition of the scenario."""
+def _shares(scenario: Scenario, labels: npt.NDArray[Any]) -> list[Ints]:
+    """Sample numbers of every device, by the partition of the scenario; numbers to predict count as one class."""
     data, classes = scenario.data, scenario.model.classes
+    labels = np.zeros(labels.size, np.int64) if _predicts(scenario) else labels
     wishes = [
         Wish(device.samples, floor.classes_per_device, floor.classes)
         for floor in scenario.floors
@@ -210,7 +299,7 @@ def _scale(images: npt.NDArray[np.generic]) -> tuple[Floats, Floats]:
     return np.atleast_1d(mean), np.atleast_1d(np.where(deviation > 0.0, deviation, 1.0))
 
 
-def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
+def _own(scenario: Scenario) -> _Whole:
     """Load a user's data: a callable that returns (samples, labels) of every device and of the test set."""
     name = scenario.data.name
     function = find_reference(name, f"data '{name}'", DataError)
@@ -238,7 +327,7 @@ def _own(scenario: Scenario) -> tuple[Any, Ints, list[Ints], Any, Ints]:
     first = np.concatenate([[0], np.cumsum([labels.size for _, labels in parts])])
     shares = [np.arange(begin, end) for begin, end in itertools.pairwise(first)]
     images, labels = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-    return images, labels, shares, test_images, test_labels
+    return _Whole(images, labels, shares, test_images, test_labels, name)
 
 
 def _description(value: object) -> str:
@@ -247,7 +336,7 @@ def _description(value: object) -> str:
     return f"a {kind} of {len(value)}" if isinstance(value, list | tuple | dict) else f"a {kind}"
 
 
-def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any, Ints]:
+def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any, Any]:
     """Check that the samples and labels of a device or the test set fit the model."""
     try:
         images, labels = np.asarray(pair[0]), np.asarray(pair[1])
@@ -266,9 +355,23 @@ def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any,
         if infinite.size:
             problem = f"samples must be finite, got {images[tuple(infinite[0])]} at sample {infinite[0][0]}"
             raise DataError(f"data '{name}': {place}: {problem}. Remove or replace it")
+    if _predicts(scenario):
+        return images, _checked_targets(labels, f"data '{name}': {place}")
     problem = f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}"
     if labels.dtype.kind not in "iu":
         raise DataError(f"{problem}, got {labels.dtype}. Convert them, for example with labels.astype(int)")
     if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise DataError(f"{problem}, got {labels.min()}..{labels.max()}. Correct them, or raise model.classes")
     return images, labels.astype(np.int64)
+
+
+def _checked_targets(targets: npt.NDArray[Any], label: str) -> npt.NDArray[np.float32]:
+    """Check that numbers to predict are finite."""
+    if targets.dtype.kind not in "buif":
+        raise DataError(f"{label}: labels must be numbers, got {targets.dtype}. Convert them to float32")
+    values = targets.astype(np.float32)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        problem = f"labels must be finite, got {targets[wrong[0]]} at sample {wrong[0]}"
+        raise DataError(f"{label}: {problem}. Remove or replace it")
+    return values

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedfloor.arrays import Floats, Ints
+from fedfloor.arrays import Floats, Ints, Labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -15,11 +15,11 @@ class Samples:
     """Data of a run, and the samples that each device holds."""
 
     images: npt.NDArray[np.generic]  #: (D, ...) uint8 or float32
-    labels: Ints  #: (D,)
+    labels: Labels  #: (D,)
     first: Ints  #: (N+1,) device n holds `held[first[n]:first[n+1]]`
     held: Ints  #: (sum D_n,) sample numbers
     test_images: npt.NDArray[np.generic]  #: (D', ...)
-    test_labels: Ints  #: (D',)
+    test_labels: Labels  #: (D',)
     mean: Floats  #: (C,) per channel
     deviation: Floats  #: (C,) per channel
 

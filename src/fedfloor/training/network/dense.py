@@ -76,12 +76,15 @@ class DenseStack:
             for weight, bias, activation in self._layers:
                 product = outputs[-1] @ weight.transpose(1, 2) if bias is None else _affine(bias, outputs[-1], weight)
                 outputs.append(product if activation is None else activation(product))
-            scores = outputs.pop().log_softmax(-1)  # (k, B, classes)
-            losses = -(scores.gather(2, y.unsqueeze(2)).squeeze(2) * share).sum(1)
+            scores = outputs.pop()  # (k, B, classes)
+            if y.is_floating_point():
+                single, error = _squared_error(scores, y)
+            else:
+                single, error = _cross_entropy(scores, y)
+            losses = (single * share).sum(1)
             if squares is not None:
-                single = scores.gather(2, y.unsqueeze(2)).squeeze(2).cpu().double()
-                squares += (single.square() * share.cpu().double()).sum(1)
-            error = scores.exp_().sub_(functional.one_hot(y, scores.shape[2])).mul_(share.unsqueeze(2))
+                squares += (single.cpu().double().square() * share.cpu().double()).sum(1)
+            error.mul_(share.unsqueeze(2))
             for at in range(len(self._layers) - 1, -1, -1):
                 weight, bias, _ = self._layers[at]
                 below = None
@@ -121,6 +124,19 @@ class DenseStack:
                     length = part[0].numel()
                     out[: part.shape[0], at : at + length] = part.reshape(part.shape[0], -1)
                     at += length
+
+
+def _cross_entropy(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses (k, B) of single samples, and their gradients (k, B, classes) by the scores."""
+    logs = scores.log_softmax(-1)
+    single = -logs.gather(2, y.unsqueeze(2)).squeeze(2)
+    return single, logs.exp_().sub_(functional.one_hot(y, logs.shape[2]))
+
+
+def _squared_error(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses (k, B) of single samples, and their gradients (k, B, 1) by the outputs, as `loss_of` defines them."""
+    apart = outputs - y.unsqueeze(2)
+    return apart.squeeze(2).square(), 2.0 * apart
 
 
 def _affine(bias: Tensor, x: Tensor, weight: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fedfloor.training.network.description import chain, cut_points
+from fedfloor.training.network.losses import loss_of
 
 #: told the scores (B, classes) and the labels (B,) of every training step
 Scored: TypeAlias = Callable[[Tensor, Tensor], None]
@@ -25,13 +25,13 @@ def halves(network: nn.Sequential, cut: int) -> tuple[nn.Sequential, nn.Sequenti
 def squared_losses(scores: Tensor, y: Tensor) -> float:
     """Mean of the squared losses of single samples, of scores (B, classes) and labels (B,); outside of the gradient."""
     with torch.no_grad():
-        return float(functional.cross_entropy(scores.detach(), y, reduction="none").cpu().double().square().mean())
+        return float(loss_of(scores.detach(), y, "none").cpu().double().square().mean())
 
 
 def joined_step(network: nn.Module, x: Tensor, y: Tensor, scored: Scored | None = None) -> Tensor:
     """Forward and backward on the whole network; by the chain rule the gradients are those of every cut."""
     scores = network(x)
-    loss = functional.cross_entropy(scores, y)
+    loss = loss_of(scores, y)
     if scored is not None:
         scored(scores, y)
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]

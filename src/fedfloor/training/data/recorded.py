@@ -1,0 +1,141 @@
+"""Samples of a plant's own files: sensor files in CSV or Parquet, or folders of pictures."""
+
+__all__ = ["OnStep", "Recorded", "read_recorded"]
+
+import glob
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedfloor.arrays import Ints
+from fedfloor.errors import DataError, advice_for, named, shown
+from fedfloor.scenario.expand import stream
+from fedfloor.scenario.resolved import Scenario
+from fedfloor.training.data.paths import NamedFile, named_files
+from fedfloor.training.data.pictures import read_pictures
+from fedfloor.training.data.windows import TEST, TRAINING, read_windows, sides
+
+#: told how much has been read, as in "3 of 40 files"
+OnStep: TypeAlias = Callable[[str], None]
+
+
+#: samples, labels, holders and sides, all of length D, and which files they are from
+_Read: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.str_], Ints, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """Samples of files, separated into training and test."""
+
+    samples: npt.NDArray[Any]  #: (D, ...) for training
+    labels: npt.NDArray[Any]  #: (D,) numbers of classes, or numbers to predict
+    holders: npt.NDArray[np.str_]  #: (D,) devices; empty texts if the files do not say them
+    test_samples: npt.NDArray[Any]  #: (D', ...)
+    test_labels: npt.NDArray[Any]  #: (D',)
+    origin: str  #: which files these are
+    classes: tuple[str, ...]  #: names of the classes by number; empty if numbers are predicted
+
+
+def read_recorded(
+    scenario: Scenario, *, only: str | None = None, is_part: bool = False, on_step: OnStep = lambda _: None
+) -> Recorded:
+    """Read the files of a scenario; of one device, if `only` names it.
+
+    With `is_part` the files on this machine are a part of those that the scenario names, as on real machines.
+    """
+    data, predicts = scenario.data, scenario.training.task == "regression"
+    if data.kind == "images":
+        samples, labels, holders, side, origin = _pictures(scenario, only, on_step)
+    else:
+        samples, labels, holders, side, origin = _windows(scenario, only, is_part, on_step)
+    numbers, classes = (labels.astype(np.float32), ()) if predicts else _numbered(labels, scenario)
+    training, test = side == TRAINING, side == TEST
+    for count, what in ((training.sum(), "training"), (test.sum(), "the test set")):
+        if count == 0 and not is_part:
+            problem = f"no sample is left for {what}"
+            raise DataError(f"data {named(data.name)}: {problem}. Change how the test set is separated (docs/data.md)")
+    return Recorded(
+        samples[training], numbers[training], holders[training], samples[test], numbers[test], origin, classes
+    )
+
+
+def _files(scenario: Scenario, only: str | None) -> list[NamedFile]:
+    """Files or folders of all devices, or of one if their paths say the device."""
+    data, place = scenario.data, "{device}"
+    if only is None or place not in data.name:
+        return named_files(data.name, folders=data.kind == "images")
+    own = named_files(data.name.replace(place, glob.escape(only)), folders=data.kind == "images")
+    return [NamedFile(file.path, {**file.fields, "device": only}) for file in own]
+
+
+def _pictures(scenario: Scenario, only: str | None, on_step: OnStep) -> _Read:
+    data = scenario.data
+    if scenario.training.task == "regression":
+        problem = "is a folder of pictures, which has classes and no numbers to predict"
+        raise DataError(f"data {named(data.name)}: {problem}. Leave training.task out, or bring your own function")
+    read = read_pictures(
+        _files(scenario, only),
+        data,
+        tuple(scenario.model.input),
+        scenario.seed_of_plant,
+        on_file=lambda done, total: on_step(f"{done:,} of {total:,} pictures"),
+    )
+    origin = f"{len(read.labels):,} pictures in {named(data.name)}"
+    return read.samples, read.labels, read.holders, np.where(read.is_test, TEST, TRAINING), origin
+
+
+def _windows(scenario: Scenario, only: str | None, is_part: bool, on_step: OnStep) -> _Read:
+    data, files = scenario.data, _files(scenario, only)
+    if is_part and data.test_files is None and data.test_by != "time":
+        problem = "must be given on real machines: no machine has all recordings to draw the test set from"
+        raise DataError(f'data.test_files: {problem}. Name the test files, or set data.test_by = "time"')
+    windows = read_windows(
+        files,
+        data,
+        predicts=scenario.training.task == "regression",
+        only=only,
+        on_file=lambda done: on_step(f"{done} of {len(files)} files"),
+    )
+    rng = stream(scenario.seed_of_plant, "data.test")
+    side = sides(windows, [file.path for file in files], data, rng, is_part=is_part)
+    origin = f"{len(files)} {'file' if len(files) == 1 else 'files'} {named(data.name)}"
+    return _shaped(windows.samples, scenario), windows.labels, windows.holders, side, origin
+
+
+def _shaped(samples: npt.NDArray[np.float32], scenario: Scenario) -> npt.NDArray[np.float32]:
+    """Samples as the network takes them: windows (channels, rows), or the channels of a row in any shape."""
+    wanted, size = tuple(scenario.model.input), math.prod(samples.shape[1:])
+    by_channel = samples.ndim == 2 or wanted[0] == samples.shape[1]
+    if math.prod(wanted) != size or not by_channel:
+        got = f"{samples.shape[1]} channels"
+        got += f" and windows of {samples.shape[2]} rows" if samples.ndim == 3 else " in a row"
+        problem = f"must be {list(samples.shape[1:])}, because the files have {got}; got {list(wanted)}"
+        raise DataError(f"model.input: {problem}. Change it, or data.channels and data.window")
+    return samples.reshape(len(samples), *wanted)
+
+
+def _numbered(labels: npt.NDArray[np.str_], scenario: Scenario) -> tuple[Ints, tuple[str, ...]]:
+    """Numbers of the classes of all samples, and the names of the classes by number."""
+    data, classes = scenario.data, scenario.model.classes
+    values, codes = np.unique(labels, return_inverse=True)
+    names: list[str] = values.tolist()
+    if data.labels is None and all(name.isdecimal() and int(name) < classes for name in names):
+        known, numbers = tuple(map(str, range(classes))), np.array([int(name) for name in names])
+    else:
+        known = tuple(names) if data.labels is None else data.labels
+        other = next((name for name in names if name not in known), None)
+        if other is not None:
+            problem = f"{shown(other)} occurs in the files, but is not in the list. {advice_for(other, known)}"
+            raise DataError(f"data.labels: {problem} Add it, or correct the files")
+        numbers = np.array([known.index(name) for name in names])
+    if len(known) != classes:
+        some = ", ".join(shown(name) for name in known[:12])
+        more = f" and {len(known) - 12} more" if len(known) > 12 else ""
+        problem = f"must be {len(known)}, because the data has the labels {some}{more}; got {classes}"
+        advice = "Change it, correct the labels, or list all classes in data.labels"
+        raise DataError(f"model.classes: {problem}. {advice}")
+    return numbers[codes].astype(np.int64), known
