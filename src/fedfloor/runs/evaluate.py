@@ -3,6 +3,7 @@
 __all__ = ["Evaluation", "evaluate_run", "model_of_run"]
 
 from pathlib import Path
+
 from fedfloor.errors import RunLogError
 from fedfloor.notebooks.cards import card, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
