@@ -39,7 +39,7 @@ def plan(
     own: OwnOption = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Decide one round of a snapshot or of a run, or the first one of a scenario.
+    """Decide one round of a snapshot, a run or a scenario.
 
     The decision says which floors are selected, on which channels, and with which cuts, frequencies and powers.
 
