@@ -4,15 +4,19 @@ import csv
 import json
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedfloor
 import fedfloor.api
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
+from fedfloor.policies import Ddsra
 from fedfloor.runs import vary as varying
+from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
 from tests.conftest import Table
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -176,3 +180,22 @@ def test_the_command_prints_a_table_json_and_csv(fedfloor_command: Command, plan
     assert [row["policy"] for row in csv.DictReader(plain.stdout.splitlines())] == ["random"]
     wrong = fedfloor_command("simulate", str(plant), "--vary", "radio.channels=0")
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+
+
+@dataclass(frozen=True)
+class FirstFloors:
+    """Serves the floors with the lowest numbers."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        floors, channels = state.gain_up.shape
+        return Decision(channel=np.where(np.arange(floors) < channels, np.arange(floors), IDLE))
+
+
+def test_a_grid_takes_objects_and_reads_as_a_table_in_notebooks(capsys: pytest.CaptureFixture[str]) -> None:
+    policies: list[str | Scheduler] = [Ddsra(v=1.0), FirstFloors(), "random"]
+    grid = fedfloor.vary(fedfloor.load("quick"), {"radio.channels": [1, 2]}, policies, rounds=2, progress=True)
+    assert [cell.policy for cell in grid.cells] == ["ddsra:v=1", "tests.runs.test_vary:FirstFloors", "random"] * 2
+    assert "rounds: 12 of 12" in capsys.readouterr().err
+    frame = grid.to_pandas()
+    assert frame["radio.channels"].tolist() == [1, 1, 1, 2, 2, 2]
+    assert grid._repr_html_().count("<tr>") == 7

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fedfloor.arguments import checked, path_or_none
+from fedfloor.notebooks.bars import bar
 from fedfloor.runs.planned import ScenarioSource
 from fedfloor.runs.vary import (
     FIGURE,
@@ -20,31 +21,34 @@ from fedfloor.runs.vary import (
     planned_grid,
     simulate_grid,
 )
+from fedfloor.scheduling.objects import PolicySource
 
 
 @checked
 def vary(
     scenario: ScenarioSource,
     settings: GridSettings,
-    policies: Sequence[str] = (),
+    policies: Sequence[PolicySource] = (),
     rounds: int | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     own: bool = False,
     out: str | Path | None = None,
+    progress: bool = False,
     on_plan: Callable[[PlannedGrid], None] = lambda _: None,
     on_round: Callable[[int, int], None] = lambda *_: None,
 ) -> Grid:
     """Simulate a scenario for every combination of settings, on the same weather.
 
     `settings` maps keys of the scenario to lists of values, or is a list of texts as `--vary` takes them. Any key that
-    `overrides` takes can vary, `seed` and `rounds` included. Several policies are simulated for each combination.
+    `overrides` takes can vary, `seed` and `rounds` included. Several policies, names or objects, are simulated for each
+    combination. `progress=True` shows a bar.
 
     With `out` every simulation leaves its run folder there, beside `grid.csv` and, with the extra 'report', `grid.png`.
     Simulations that are already there are not repeated, so an interrupted grid is simply called again. `on_plan` is
     called once with everything that will be simulated, and `on_round` with the number of a simulation and its rounds
-    that are done. Grids that take more than a few seconds use all cores.
+    that are done. Grids that take more than a few seconds use all cores, unless a policy is an object.
 
     Examples
     --------
@@ -58,7 +62,15 @@ def vary(
         scenario, settings, policies, rounds, seed=seed, overrides=overrides, own=own, out=path_or_none(out)
     )
     on_plan(grid)
-    summaries = simulate_grid(grid, on_round=on_round)
+    done_of = [0] * len(grid.runs)
+    with bar("rounds", sum(run.scenario.rounds for run in grid.runs), progress=progress) as shown_bar:
+
+        def tell(number: int, rounds_done: int) -> None:
+            done_of[number] = rounds_done
+            shown_bar.show(sum(done_of))
+            on_round(number, rounds_done)
+
+        summaries = simulate_grid(grid, on_round=tell)
     cells = [
         Cell(dict(zip(grid.keys, values, strict=True)), run.label, summary, run.folder)
         for run, values, summary in zip(grid.runs, grid.settings, summaries, strict=True)

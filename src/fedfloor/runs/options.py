@@ -20,11 +20,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from fedfloor.arguments import flag_problem, path_problem, text_problem, texts_problem
 from fedfloor.errors import ScenarioError, shown
-from fedfloor.scenario.resolved import Scenario
+
+if TYPE_CHECKING:
+    from fedfloor.scenario.resolved import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _refuse_useless_address(options: "RunOptions | CompareOptions") -> None:
         raise ScenarioError(f"{problem}. Name the engine, or leave the address out")
 
 
-def refuse_until(scenario: Scenario, accuracy: float | None) -> None:
+def refuse_until(scenario: "Scenario", accuracy: float | None) -> None:
     """Refuse to wait for an accuracy if the scenario predicts numbers, which have none."""
     if accuracy is not None and scenario.training.task == "regression":
         problem = (

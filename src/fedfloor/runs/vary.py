@@ -34,6 +34,8 @@ from typing import TypeAlias
 from fedfloor.characters import in_spreadsheet
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, named, shown
 from fedfloor.files import only_writer
+from fedfloor.notebooks import cards
+from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import RunSummary, summarise, summary_row
@@ -42,6 +44,7 @@ from fedfloor.runs.folder import check_records, read_records, refuse_changes, re
 from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run
 from fedfloor.runs.simulate import simulate_planned
 from fedfloor.scenario.reading import value_of
+from fedfloor.scheduling.objects import PolicySource
 from fedfloor.workers.crew import LostError, Processes
 from fedfloor.workers.processes import cores
 
@@ -63,6 +66,7 @@ class PlannedGrid:
     settings: tuple[tuple[object, ...], ...]  #: of every simulation, in the order of the keys
     runs: tuple[PlannedRun, ...]
     folder: Path | None
+    here: bool = False  #: all in this process, because another one may not be able to import the policies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +95,27 @@ class Grid:
         rows = [{**cell.settings, **summary_row(cell.summary)} for cell in self.cells]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
+    def to_pandas(self) -> DataFrame:
+        """The cells as a data frame, one row each."""
+        return frame_of(self.columns())
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        rows = [
+            [value if isinstance(value, int) else _short(value) for value in row]
+            for row in zip(*columns.values(), strict=True)
+        ]
+        return cards.card(f"{self.scenario}: {len(self.cells)} simulations", cards.html_table(tuple(columns), rows))
+
+
+def _short(value: object) -> str:
+    return cards.number(value) if isinstance(value, float) else value_text(value)
+
 
 def planned_grid(
     scenario: ScenarioSource,
     settings: GridSettings,
-    policies: Sequence[str] = (),
+    policies: Sequence[PolicySource] = (),
     rounds: int | None = None,
     *,
     seed: int | None = None,
@@ -113,7 +133,7 @@ def planned_grid(
             raise ScenarioError(f"--vary {named(key)}: is set to one value too. Leave one of the two out")
     combinations = [*itertools.product(*axes.values())]
     values = [tuple(value_of(text, f"--vary {named(text)}") for text in texts) for texts in combinations]
-    chosen: list[str | None] = [*policies] or [None]
+    chosen: list[PolicySource | None] = [*policies] or [None]
     runs: list[PlannedRun] = []
     for texts in combinations:
         set_here = [f"{key}={text}" for key, text in zip(axes, texts, strict=True)]
@@ -129,7 +149,8 @@ def planned_grid(
     if out is not None:
         names = [_folder_name(run, axes, entry) for run, entry in zip(runs, settings_of_runs, strict=True)]
         runs = [replace(run, folder=out / name) for run, name in zip(runs, names, strict=True)]
-    return PlannedGrid(tuple(axes), settings_of_runs, tuple(runs), out)
+    objects = any(not isinstance(policy, str) for policy in policies)
+    return PlannedGrid(tuple(axes), settings_of_runs, tuple(runs), out, here=objects)
 
 
 def simulate_grid(
@@ -154,7 +175,8 @@ def simulate_grid(
         while waiting:
             number, *waiting = waiting
             summaries[number] = _simulate(runs[number], lambda done, number=number: on_round(number, done))  # type: ignore[misc]
-            if (time.monotonic() - began) * len(waiting) > _LONG and min(cores(), len(waiting)) > 1:
+            is_long = (time.monotonic() - began) * len(waiting) > _LONG
+            if is_long and not grid.here and min(cores(), len(waiting)) > 1:
                 summaries |= _simulated_elsewhere({at: runs[at] for at in waiting}, on_round)
                 break
             began = time.monotonic()
