@@ -76,7 +76,7 @@ def test_an_object_of_a_built_in_policy_has_the_name_of_its_text(name: str) -> N
         (Lazy(share=2, limit=3), f"{HERE}:Lazy:share=2,label=slow,limit=3"),
         (Plain(0.25), f"{HERE}:Plain:share=0.25"),
     ],
-    ids=repr,
+    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
 )
 def test_an_object_is_named_so_that_it_can_be_made_again(policy: Scheduler, expected: str) -> None:
     named = name_policy(policy)

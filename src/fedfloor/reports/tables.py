@@ -74,8 +74,10 @@ def headline(collection: Collection) -> Table:
         "Raw samples sent: device-rounds with cut 0, in which a device sends its samples to the gateway of its floor, "
         "of those of the floors that were selected. `training.min_cut = 1` in the scenario rules it out."
     )
+    tasks = {run.scenario.training.task for run in collection.runs}
+    result = "final error" if tasks == {"regression"} else "final accuracy"
     columns = (
-        "policy", "final accuracy", "steadiness [points]", "mean delay [s]", collection.clock_name, "completed",
+        "policy", result, "steadiness [points]", "mean delay [s]", collection.clock_name, "completed",
         "failures", "raw samples sent", "worst shortfall", "energy a round [J]", "rounds", "seeds",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
@@ -95,7 +97,7 @@ def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
 def _untested(runs: Sequence[ReadRun]) -> str:
     errors = [value for run in runs if (value := final_error(run)) is not None]
     if errors:
-        return f"error {with_interval(interval(errors))}"
+        return with_interval(interval(errors))
     return "not tested yet" if any(run.holding is not None or run.is_real for run in runs) else "no training"
 
 
