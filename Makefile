@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# Python compiles what it imports; all of torch would take half a minute.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 # One file of versions for every install, the building of wheels included.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # One thread per process: more only wait for each other on a busy machine.
@@ -32,10 +33,10 @@ $(VENV)/.train: $(VENV)/.core
 	@$(INSTALL) '.[train]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.train
-	@echo "installing the tools for development into $(VENV) ..."
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing fedfloor, torch and the tools for development into $(VENV) ..."
 	@$(INSTALL) '.[train,report,ray,deploy,dev]'
-	@touch $@
+	@touch $(VENV)/.core $(VENV)/.train $@
 
 $(VENV)/.compiled: $(VENV)/.core
 	@echo "compiling the solver, once ..."

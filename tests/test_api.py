@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
         "fedfloor.api.plans",
         "fedfloor.api.runs",
         "fedfloor.api.grids",
-        "fedfloor.api.comparisons",
+        pytest.param("fedfloor.api.comparisons", marks=pytest.mark.slow),
     ],
 )
 def test_the_examples_in_the_docs_hold(name: str) -> None:

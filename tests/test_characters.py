@@ -73,6 +73,7 @@ def test_an_error_gives_no_orders(fedfloor_command: Command, tmp_path: Path) -> 
     assert not OBEYED & set(done.stderr)
 
 
+@pytest.mark.slow
 def test_a_log_gives_no_orders(fedfloor_command: Command, tmp_path: Path) -> None:
     assert fedfloor_command("simulate", "quick", "--policy", "random", "--rounds", "2", "--out", "run").returncode == 0
     log = tmp_path / "run" / "rounds.jsonl"

@@ -118,12 +118,14 @@ def test_profile_shows_layers_and_cuts(fedfloor_command: Command) -> None:
     assert "cost model 'exact'" in fedfloor_command("profile", "cnn").stdout
 
 
+@pytest.mark.slow
 def test_profile_takes_model_overrides_and_own_models(fedfloor_command: Command) -> None:
     done = fedfloor_command("profile", "vgg11", "--set", "model.head=4096-4096", "--format", "json")
     assert len(json.loads(done.stdout)["layers"]) == 16
     assert "--input is missing" in fedfloor_command("profile", "some.module:net").stderr
 
 
+@pytest.mark.slow
 def test_profile_prints_the_layer_list_of_a_scenario(
     fedfloor_command: Command, write: Callable[..., Path], table: Table
 ) -> None:
@@ -135,6 +137,7 @@ def test_profile_prints_the_layer_list_of_a_scenario(
     assert "101,770 parameters" in fedfloor_command("check", str(path)).stdout
 
 
+@pytest.mark.slow
 def test_profile_measures_this_machine_and_compares_what_it_wrote(fedfloor_command: Command, tmp_path: Path) -> None:
     narrow = ("mlp", "--set", "model.width=0.03")
     measure = ("--costs", "measured", "--batch", "2,4", "--frequency-ghz", "1.5", "--power-w", "3", "--quiet")

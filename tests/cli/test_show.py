@@ -114,12 +114,12 @@ def trained(policy: str, *bounds: Bound) -> Any:
     record = RoundRecord(
         round=0, policy=policy, delay_s=0.1, clock_s=12.0, accuracy=0.6, loss=1.2, gateways=(hall,)
     )  # fmt: skip
-    labels = SimpleNamespace(labels=SimpleNamespace(size=4415))
+    labels = SimpleNamespace(labels=SimpleNamespace(size=4415), test_labels=SimpleNamespace(size=1000))
     held = SimpleNamespace(samples=labels, histogram=SimpleNamespace(shape=(18, 10)), origin="embedded slice")
     confusion = SimpleNamespace(shape=(10, 10), sum=lambda: 1000)
     return SimpleNamespace(
-        holding=held, confusion=confusion, bounds=bounds, accuracy=0.6, loss=1.2, best=(0.65, 15), resumed=0,
-        records=(record,), summary=summarise([record]), solve_times=[], folder="runs/a",
+        holding=held, confusion=confusion, bounds=bounds, accuracy=0.6, loss=1.2, best=(0.65, 15), best_error=None,
+        resumed=0, records=(record,), summary=summarise([record]), solve_times=[], folder="runs/a",
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ def ended(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.slow
 def test_no_file_of_the_working_folder_is_imported(received: Path) -> None:
     ended(received, "list")
     ended(received, "simulate", "quick", "--policy", "random", "--rounds", "2", "--out", "simulated")

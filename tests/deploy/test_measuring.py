@@ -118,6 +118,7 @@ class SmallPlant:
         return serve_planned(planned, options)
 
 
+@pytest.mark.slow
 def test_a_run_predicts_with_what_its_machines_measured_also_after_a_stop(loop: Loop, tmp_path: Path) -> None:
     machines, folder = SmallPlant(loop, tmp_path), tmp_path / "run"
     with lines_of_log() as lines:

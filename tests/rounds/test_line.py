@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
 import fedfloor
 from fedfloor.arrays import Ints
@@ -56,6 +57,7 @@ def test_free_links_would_move_the_cuts_before_the_first_pooling() -> None:
     assert shared > 0
 
 
+@pytest.mark.slow
 def test_a_few_rounds_of_line_learn() -> None:
     overrides = ["participation.rates=uniform", "training.evaluate_every=10"]
     done = fedfloor.run("line", rounds=10, overrides=overrides)

@@ -181,6 +181,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert len(fedfloor.read(tmp_path / "mixed" / "quick-random-7")["round"]) == 2
 
 
+@pytest.mark.slow
 def test_a_damaged_run_does_not_stop_the_others(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(whole, folder)

@@ -144,7 +144,7 @@ def test_every_lever_is_in_a_case_with_each_of_its_choices() -> None:
     sections: list[tuple[str, type[BaseModel], Iterable[str]]] = [
         ("aggregation", Aggregation, Aggregation.model_fields),
         ("precision", Precision, Precision.model_fields),
-        ("training", Training, _OPTIONAL_KEYS["training"]),
+        ("training", Training, [key for key in _OPTIONAL_KEYS["training"] if key != "task"]),  # which is no lever
     ]
     for section, table, names in sections:
         for name in names:

@@ -73,6 +73,7 @@ def test_python_takes_the_v_of_the_scenario_too() -> None:
     assert (str(run.policy), run.records[0].policy) == ("ddsra:v=1,solver=exact", "ddsra:v=1,solver=exact")
 
 
+@pytest.mark.slow
 def test_a_command_says_which_v_it_took(
     fedfloor_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_scenario_without_a_plant_seed_does_not_name_one() -> None:
     assert "plant_seed" not in task_text(floor_tasks(fedfloor.load("quick"))[0].devices[0])
 
 
+@pytest.mark.slow
 def test_a_run_with_a_plant_seed_resumes_and_decides_again_as_it_did(tmp_path: Path) -> None:
     small_run(tmp_path / "whole", FIXED)
     small_run(tmp_path / "parts", FIXED, rounds=4)

@@ -174,6 +174,7 @@ def test_another_precision_is_another_run(train: Train) -> None:
         train("run", 2, COARSE, resume=True)
 
 
+@pytest.mark.slow
 def test_an_exported_model_has_no_errors_in_it(
     train: Train, fedfloor_command: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -134,7 +134,10 @@ def test_a_run_ends_at_a_loss_and_refuses_an_accuracy(scenario: Path) -> None:
         fedfloor.run(scenario, "random", 40, own=True, until_accuracy=0.9)
 
 
-def test_the_command_line_shows_the_error(scenario: Path, fedfloor_command: Callable[..., Any]) -> None:
+def test_the_command_line_shows_the_error(
+    scenario: Path, fedfloor_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # where the commands find this module
     command = ("run", "plant.toml", "--own", "--policy", "random", "--rounds", "5", "--workers", "1")
     done = fedfloor_command(*command, "--out", "run")
     assert done.returncode == 0, done.stderr

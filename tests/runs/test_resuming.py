@@ -197,7 +197,9 @@ def test_what_no_training_run_left_is_not_resumed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "rounds.jsonl").read_text() == log
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_did(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

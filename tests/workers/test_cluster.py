@@ -77,7 +77,9 @@ def workers_doing(what: str) -> list[int]:
     "options",
     [
         pytest.param(("participation.observe_every=2",), marks=pytest.mark.slow, id="measuring"),
-        pytest.param(("precision.upload=8", "precision.boundary=8", "baseline.cut=2"), id="few bits"),
+        pytest.param(
+            ("precision.upload=8", "precision.boundary=8", "baseline.cut=2"), marks=pytest.mark.slow, id="few bits"
+        ),
     ],
 )
 def test_a_run_on_a_cluster_is_the_run_on_this_machine(address: str, options: tuple[str, ...], tmp_path: Path) -> None:

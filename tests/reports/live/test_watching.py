@@ -181,7 +181,7 @@ def test_damage_and_a_lost_folder_are_told_and_pass(browser: Any, watch: Watch, 
     until_round(browser, 3)
     real.append(b"damage\n")
     until(browser, "return document.querySelector('#problem').innerText.includes('line 4: is not JSON')")
-    assert text_of(browser, "#tiles").startswith("Round\n3 ")
+    assert text_of(browser, "#tiles").startswith("Rounds done\n3 of ")
     real.cut(2)  # and resumed
     real.write(2, 6)
     until_round(browser, 6)
