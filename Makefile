@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Python compiles what it imports; all of torch would take half a minute.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 # One file of versions for every install, the building of wheels included.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # One thread per process: more only wait for each other on a busy machine.
