@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
 # One file of versions for every install, the building of wheels included.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # One thread per process: more only wait for each other on a busy machine.
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
+# Hundreds of short processes would otherwise read the same source again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 MINUTES ?= 20
