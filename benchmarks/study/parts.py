@@ -16,7 +16,9 @@ __all__ = [
     "REFERENCE",
     "SCENARIOS",
     "SEEDS",
+    "SHARED",
     "Variant",
+    "as_published",
     "compared",
     "dosed",
     "finalists",
@@ -34,6 +36,7 @@ from benchmarks.study.runs import Run
 
 SEEDS = range(1, 11)  #: that results are reported of; settings were chosen on seeds 101 to 103
 FEW = range(1, 4)  #: seeds of every variant; the best ones get all
+SHARED = range(1, 5)  #: seeds that show the share of every lever: as many as an interval needs
 PAPER = ("paper-cifar10", "paper-svhn")
 SCENARIOS = (*PAPER, "specialists", "factory")
 _NARROW = "model.width=0.0625 participation.estimate_every=25"
@@ -46,6 +49,10 @@ _SCALE = MappingProxyType(
         "specialists": "",
     }
 )
+#: tests on fewer images, for all parts but `levers`
+_FEWER_TESTS = MappingProxyType(
+    {"paper-cifar10": "data.name=benchmarks.study.data:cifar10", "paper-svhn": "data.name=benchmarks.study.data:svhn"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,13 @@ class Variant:
 
     policy: str
     settings: tuple[str, ...] = ()
+    fewer_tests: bool = False  #: whether it is tested on a part of the test set of the paper's plants
 
     def on(self, scenario: str, seed: int, rounds: int) -> Run:
         """Its run."""
-        return Run(scenario, self.policy, " ".join([*_SCALE[scenario].split(), *self.settings]), seed, rounds)
+        tests = _FEWER_TESTS.get(scenario, "") if self.fewer_tests else ""
+        settings = " ".join([*_SCALE[scenario].split(), *tests.split(), *self.settings])
+        return Run(scenario, self.policy, settings, seed, rounds)
 
 
 #: Algorithm 1 with the V that the paper's claims are about
@@ -90,29 +100,39 @@ FAST_ROUNDS = 150  #: of runs with most levers
 
 
 def levers() -> list[Run]:
-    """Published, our best, and our best without each lever, with all seeds; each lever alone with few."""
+    """Published and our best with all seeds, our best without each lever with some."""
     without = [with_levers([other for other in EVERY if other != name]) for name in EVERY]
     runs = [PUBLISHED.on(scenario, seed, 300) for seed, scenario in product(SEEDS, PAPER)]
     runs += [BEST.on(scenario, seed, FAST_ROUNDS) for seed, scenario in product(SEEDS, PAPER)]
-    runs += [part.on(scenario, seed, FAST_ROUNDS) for seed, scenario, part in product(SEEDS, PAPER, without)]
-    return runs + [with_levers([name]).on(PAPER[0], seed, 300) for seed, name in product(FEW, EVERY)]
+    return runs + [part.on(scenario, seed, FAST_ROUNDS) for seed, scenario, part in product(SHARED, PAPER, without)]
+
+
+def alone() -> list[Run]:
+    """Each lever by itself, with few seeds."""
+    return [with_levers([name]).on(PAPER[0], seed, 300) for seed, name in product(FEW, EVERY)]
 
 
 #: of Figs. 4 to 6; `random` is only compared by the floor-rounds that it completes, which simulations show
 CLAIMED = ("ddsra:v=0.01", "round_robin", "delay_driven", "ddsra:v=10000", "loss_driven")
 
 
-CLAIM_ROUNDS = 200  #: of the runs that decide the paper's claims
+#: rounds of the runs that decide the paper's claims; SVHN is learnt late
+CLAIM_ROUNDS = MappingProxyType({"paper-cifar10": 150, "paper-svhn": 200})
+
+
+def as_published(policy: str) -> Variant:
+    """A policy with learning as the paper has it."""
+    return Variant(policy, fewer_tests=True)
 
 
 def claims() -> list[Run]:
     """The paper's comparison, learning as published."""
     every = product(SEEDS, PAPER, CLAIMED)
-    return [Variant(policy).on(scenario, seed, CLAIM_ROUNDS) for seed, scenario, policy in every]
+    return [as_published(policy).on(scenario, seed, CLAIM_ROUNDS[scenario]) for seed, scenario, policy in every]
 
 
 #: rounds of a run on the leaderboard; SVHN is learnt late
-RACE = MappingProxyType({"paper-cifar10": 60, "paper-svhn": 120, "specialists": 60, "factory": 60})
+RACE = MappingProxyType({"paper-cifar10": 60, "paper-svhn": 100, "specialists": 40, "factory": 30})
 #: [s] delays of single floors under `random` with the exact and with the fixed allocation, simulated with seed 101: the
 #: median and the 90 % quantile. Rules whose settings are seconds get theirs from these; see docs/reproduce.md
 _DELAYS: Mapping[str, Mapping[str, tuple[float, float]]] = MappingProxyType(
@@ -160,7 +180,7 @@ def variants(scenario: str) -> list[str]:
 
 def racing(policy: str) -> Variant:
     """A policy on the leaderboard: all learn with our best setting."""
-    return Variant(policy, BEST.settings)
+    return Variant(policy, BEST.settings, fewer_tests=True)
 
 
 #: the best four of every scenario, which get all seeds, beside ddsra
@@ -197,12 +217,14 @@ def dosed(share: float) -> str:
 
 def reasons() -> list[Run]:
     """Why accuracy gains appear or not: an oracle, a longer horizon, and fewer completed rounds."""
-    oracles = [Variant(ORACLE).on(PAPER[0], seed, CLAIM_ROUNDS) for seed in SEEDS]
-    doses = [Variant(dosed(share)).on(PAPER[0], seed, CLAIM_ROUNDS) for seed, share in product(FEW, DOSES)]
-    long = [Variant(policy).on(PAPER[0], seed, 900) for seed, policy in product(FEW, ("ddsra:v=0.01", "round_robin"))]
+    scenario, rounds = PAPER[0], CLAIM_ROUNDS[PAPER[0]]
+    oracles = [as_published(ORACLE).on(scenario, seed, rounds) for seed in SHARED]
+    doses = [as_published(dosed(share)).on(scenario, seed, rounds) for seed, share in product(FEW, DOSES)]
+    pairs = product(FEW, ("ddsra:v=0.01", "round_robin"))
+    long = [as_published(policy).on(scenario, seed, 900) for seed, policy in pairs]
     return [*oracles, *doses, *long]
 
 
 PARTS: Mapping[str, Callable[[], list[Run]]] = MappingProxyType(
-    {"levers": levers, "claims": claims, "reasons": reasons, "leaderboard": leaderboard}
+    {"levers": levers, "claims": claims, "leaderboard": leaderboard, "reasons": reasons, "alone": alone}
 )

@@ -44,6 +44,7 @@ from benchmarks.study.parts import (
     SCENARIOS,
     SEEDS,
     Variant,
+    as_published,
     dosed,
     finalists,
     racing,
@@ -154,7 +155,7 @@ def _sooner(own: dict[int, Line], published: dict[int, Line]) -> tuple[str, ...]
 @functools.cache
 def _simulated(scenario: str, policy: str, seed: int) -> JudgedLine:
     """A run without training, of a policy whose accuracy no claim compares."""
-    done = fedfloor.simulate(scenario, policy, CLAIM_ROUNDS, seed=seed)
+    done = fedfloor.simulate(scenario, policy, CLAIM_ROUNDS[scenario], seed=seed)
     return JudgedLine(fedfloor.load(scenario, seed=seed), policy, summarise(done.records), ([], []))
 
 
@@ -162,7 +163,7 @@ def claims_tables(lines: Lines) -> Tables:
     """The paper's claims about Figs. 4 to 6, as points and as shares, over the seeds that all policies have."""
     tables: dict[str, list[str]] = {}
     for scenario in PAPER:
-        runs = {policy: seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS) for policy in CLAIMED}
+        runs = {policy: seeds_of(lines, as_published(policy), scenario, CLAIM_ROUNDS[scenario]) for policy in CLAIMED}
         rows = []
         for claim in CLAIMS:
             if claim.scenario != scenario or claim.limits is not True or _is_simulated(claim):
@@ -308,18 +309,19 @@ def _pairs(standing: Standing, reference: str) -> list[str]:
 def reasons_tables(lines: Lines) -> Tables:
     """The oracle, the doses of completion and the long horizon, beside ddsra and round robin."""
     scenario = PAPER[0]
+    counts = (50, 100, CLAIM_ROUNDS[scenario])
     named = {"ddsra:v=0.01": "ddsra:v=0.01", "round_robin": "round_robin", "always floors 1, 4 and 5": ORACLE}
     named |= {f"round robin, {share:.0%} complete": dosed(share) for share in DOSES}
     rows = []
     for text, policy in named.items():
-        own = seeds_of(lines, Variant(policy), scenario, CLAIM_ROUNDS)
+        own = seeds_of(lines, as_published(policy), scenario, counts[-1])
         if own:
-            rows.append((text, str(len(own)), *_learnt(list(own.values()), (50, 100, CLAIM_ROUNDS))))
-    heads = ("after rounds", "seeds", "50", "100", str(CLAIM_ROUNDS))
+            rows.append((text, str(len(own)), *_learnt(list(own.values()), counts)))
+    heads = ("after rounds", "seeds", *map(str, counts))
     reasons = markdown(heads, rows)
     rows = []
     for policy in ("ddsra:v=0.01", "round_robin"):
-        own = seeds_of(lines, Variant(policy), scenario, 900)
+        own = seeds_of(lines, as_published(policy), scenario, 900)
         if own:
             rows.append((policy, str(len(own)), *_learnt(list(own.values()), (150, 300, 450, 600, 750, 900))))
     columns = ("after rounds", "seeds", "150", "300", "450", "600", "750", "900")
@@ -336,7 +338,13 @@ def _learnt(every: Sequence[Line], rounds: Sequence[int]) -> list[str]:
 
 
 TABLES: Mapping[str, Callable[[Lines], Tables]] = MappingProxyType(
-    {"levers": levers_tables, "claims": claims_tables, "reasons": reasons_tables, "leaderboard": leaderboard_tables}
+    {
+        "levers": levers_tables,
+        "claims": claims_tables,
+        "leaderboard": leaderboard_tables,
+        "reasons": reasons_tables,
+        "alone": levers_tables,
+    }
 )
 
 
