@@ -82,6 +82,7 @@ bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment
 	@$(BIN)/python -m benchmarks.peers
 
 leaderboard: $(VENV)/.dev ## the study of docs/reproduce.md: trains what has no line yet (needs FEDFLOOR_DATA; hours)
+	@$(BIN)/python -m benchmarks.delays
 	@$(BIN)/python -m benchmarks.study
 
 proto: $(VENV)/.dev ## generate src/fedfloor/deploy/wire_pb2.py from wire.proto

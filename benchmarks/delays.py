@@ -4,10 +4,10 @@ Delays, failures and energies need no training, so many seeds are cheap and deci
 part `claims` repeats the paper's comparison; the part `leaderboard` has every policy of the leaderboard that needs no
 training, on its plants and with the bits of its best setting. Every finished run adds one line to
 `docs/studies/delays.csv`; runs that have a line are skipped, so a study can be stopped and continued. Afterwards, and
-with `--summary` at once, it prints every policy and paired differences.
+with `--summary` at once, it prints the tables of docs/reproduce.md, and with `--write` it renews them.
 """
 
-__all__ = ["PARTS", "Line", "claims", "finished", "leaderboard", "summary"]
+__all__ = ["PARTS", "Line", "claims", "finished", "leaderboard", "tables"]
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from types import MappingProxyType
 from rich.progress import track
 
 import fedfloor
-from benchmarks.studies import PLACE, append, commit, lines_of, missing
-from benchmarks.study.parts import LEVERS, RACE, SCENARIOS, variants
+from benchmarks.studies import PAGE, PLACE, Tables, append, commit, filled, lines_of, markdown, missing
+from benchmarks.study.parts import LEVERS, variants
 from benchmarks.study.runs import Run
-from fedfloor.reports.cells import change, percentage, plain, with_interval
-from fedfloor.reports.statistics import interval
+from fedfloor.reports.cells import change, percentage, with_interval
+from fedfloor.reports.statistics import interval, percent_more
 from fedfloor.rounds.summary import summarise
 from fedfloor.scheduling.registry import make_policy, parse_policy
 from fedfloor.scheduling.traits import needs_training
@@ -31,11 +31,13 @@ from fedfloor.scheduling.traits import needs_training
 LINES = PLACE / "docs" / "studies" / "delays.csv"
 #: those that need no training; `loss_driven` does
 POLICIES = ("ddsra:v=0.01", "ddsra:v=1000", "ddsra:v=10000", "delay_driven", "random", "round_robin")
-#: the paper's claims about delays: first policy against second, and what it says
+#: the paper's claims about delays: first policy against second, what it says, and the sign that this has
 CLAIMS = (
-    ("ddsra:v=0.01", "delay_driven", "+7 % on CIFAR-10, +6 % on SVHN"),
-    ("ddsra:v=10000", "ddsra:v=0.01", "less"),
+    ("ddsra:v=0.01", "delay_driven", "+7 % on CIFAR-10, +6 % on SVHN", 1),
+    ("ddsra:v=10000", "ddsra:v=0.01", "less", -1),
 )
+PLANTS = ("paper-cifar10", "specialists", "factory")  #: of the leaderboard; `paper-svhn` is the first one again
+ROUNDS = 150  #: of a run for the leaderboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,17 @@ def claims(seeds: Sequence[int]) -> list[Run]:
     return [Run("paper-cifar10", policy, "", seed, 300) for seed, policy in product(seeds, POLICIES)]
 
 
+def _bits() -> str:
+    """Settings of the leaderboard: the bits of our best setting."""
+    return " ".join(LEVERS["8 bits up, 16 bits down"])
+
+
 def leaderboard(seeds: Sequence[int]) -> list[Run]:
     """Every policy of the leaderboard that needs no training."""
-    bits = " ".join(LEVERS["8 bits up, 16 bits down"])
+    bits = _bits()
     return [
-        Run(scenario, policy, bits, seed, RACE[scenario])
-        for scenario in SCENARIOS
+        Run(scenario, policy, bits, seed, ROUNDS)
+        for scenario in PLANTS
         for policy in variants(scenario)
         if not needs_training(make_policy(parse_policy(policy))[1])
         for seed in seeds
@@ -105,32 +112,50 @@ def finished(run: Run) -> Line:
     )
 
 
-def summary(lines: Sequence[Line]) -> list[str]:
-    """Every policy by itself, and the paper's claims about delays: mean and 95 % t-interval, paired by seed."""
-    texts = []
-    for scenario, settings, rounds in dict.fromkeys((line.scenario, line.settings, line.rounds) for line in lines):
-        own = [line for line in lines if (line.scenario, line.settings, line.rounds) == (scenario, settings, rounds)]
-        delays = {(line.policy, line.seed): line.mean_delay_s for line in own}
-        sets = f" with {settings}" if settings else ""
-        texts.append(f"{scenario}{sets}, {rounds} rounds: mean ± half the 95 % t-interval")
-        for policy in dict.fromkeys(line.policy for line in own):
-            part = [line for line in own if line.policy == policy]
-            completed = percentage(sum(line.completed for line in part) / len(part))
-            delay, shortfall = (
-                with_interval(interval([getattr(line, key) for line in part])) for key in ("mean_delay_s", "shortfall")
-            )
-            energy = plain(sum(line.mean_energy_j for line in part) / len(part))
-            row = f"mean delay {delay} s, completed {completed}, worst shortfall {shortfall}, energy {energy} J"
-            texts.append(f"  {policy:32}  {row}  ({len(part)} seeds)")
-        for first, second, said in CLAIMS:
-            seeds = sorted(
-                {line.seed for line in own if (first, line.seed) in delays and (second, line.seed) in delays}
-            )
-            if seeds:
-                longer = [100.0 * (delays[first, seed] / delays[second, seed] - 1.0) for seed in seeds]
-                ours = change(interval(longer), " %")
-                texts.append(f"  time of {first} against {second}: {ours}; the paper: {said}")
-    return texts
+def tables(lines: Sequence[Line]) -> Tables:
+    """The paper's comparison and claims, and every plant of the leaderboard: means and 95 % t-intervals over seeds."""
+    made = {"delays claims": _policies(_of(lines, "paper-cifar10", "")), "delays differences": _differences(lines)}
+    bits = _bits()
+    return made | {f"delays {scenario}": _policies(_of(lines, scenario, bits)) for scenario in PLANTS}
+
+
+def _of(lines: Sequence[Line], scenario: str, settings: str) -> list[Line]:
+    return [line for line in lines if (line.scenario, line.settings) == (scenario, settings)]
+
+
+def _policies(lines: Sequence[Line]) -> list[str]:
+    """Every policy by itself, the fastest first."""
+    rows = []
+    for policy in dict.fromkeys(line.policy for line in lines):
+        own = [line for line in lines if line.policy == policy]
+        delay, shortfall, energy = (
+            interval([getattr(line, key) for line in own]) for key in ("mean_delay_s", "shortfall", "mean_energy_j")
+        )
+        completed = percentage(sum(line.completed for line in own) / len(own))
+        cells = (with_interval(delay), completed, with_interval(shortfall, digits=2), with_interval(energy, digits=3))
+        rows.append((delay.mean, (f"`{policy}`", str(len(own)), *cells)))
+    heads = (
+        "policy",
+        "seeds",
+        "mean round time [s]",
+        "floors that completed",
+        "worst shortfall",
+        "energy per round [J]",
+    )
+    return markdown(heads, [row for _, row in sorted(rows)])
+
+
+def _differences(lines: Sequence[Line]) -> list[str]:
+    """The paper's claims about delays, paired by seed."""
+    delays = {(line.policy, line.seed): line.mean_delay_s for line in _of(lines, "paper-cifar10", "")}
+    rows = []
+    for first, second, said, sign in CLAIMS:
+        seeds = [seed for policy, seed in delays if policy == first and (second, seed) in delays]
+        if seeds:
+            longer = interval([percent_more(delays[first, seed], delays[second, seed]) for seed in seeds])
+            holds = "yes" if longer.excludes_zero and sign * longer.mean > 0.0 else "no"
+            rows.append((f"`{first}` against `{second}`", said, change(longer, " %"), str(len(seeds)), holds))
+    return markdown(("time of a round", "paper", "ours", "seeds", "holds"), rows)
 
 
 def main() -> None:
@@ -139,14 +164,19 @@ def main() -> None:
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all", help="part of the study")
     parser.add_argument("--seeds", type=int, default=20, help="simulate seeds 1 to this number")
     parser.add_argument("--csv", type=Path, default=LINES, help="file of finished runs")
-    parser.add_argument("--summary", action="store_true", help="simulate nothing")
+    parser.add_argument("--summary", action="store_true", help="simulate nothing; print the tables of finished runs")
+    parser.add_argument("--write", action="store_true", help="renew the tables of docs/reproduce.md")
     arguments = parser.parse_args()
     seeds, parts = range(1, arguments.seeds + 1), PARTS if arguments.part == "all" else [arguments.part]
     runs = [run for part in parts for run in PARTS[part](seeds)]
     if not arguments.summary:
         for run in track(missing(lines_of(arguments.csv, Line), runs), "runs"):
             append(arguments.csv, finished(run))
-    print("\n".join(summary([line for line in lines_of(arguments.csv, Line) if line.run in set(runs)])))
+    made = tables(lines_of(arguments.csv, Line))
+    for name, rows in made.items():
+        print("\n".join([f"## {name}", "", *rows, ""]))
+    if arguments.write:
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """Studies that take hours: one CSV line per finished run, so that a study can be stopped and continued."""
 
-__all__ = ["PLACE", "append", "commit", "lines_of", "missing"]
+__all__ = ["NOTHING", "PAGE", "PLACE", "Tables", "append", "commit", "filled", "lines_of", "markdown", "missing"]
 
 import csv
+import re
 import subprocess
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 PLACE = Path(__file__).parents[1]
+PAGE = PLACE / "docs" / "reproduce.md"  #: whose tables studies renew
+Tables = Mapping[str, list[str]]  #: lines of Markdown, by the name of the table
 Kind = TypeVar("Kind")
 What = TypeVar("What", bound=Hashable)
 What_co = TypeVar("What_co", bound=Hashable, covariant=True)
@@ -54,3 +57,23 @@ def commit() -> str:
     last = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=PLACE, text=True).strip()
     changed = subprocess.check_output(["git", "status", "--porcelain", "--", "src", "benchmarks"], cwd=PLACE)
     return f"{last}-changed" if changed else last
+
+
+NOTHING = ["No run of this table is finished yet."]
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as Markdown; without rows, a sentence in its place."""
+    if not rows:
+        return NOTHING
+    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def filled(page: str, tables: Tables) -> str:
+    """A page with its tables renewed: what stands between `<!-- table: NAME -->` and `<!-- end -->`."""
+
+    def renewed(match: re.Match[str]) -> str:
+        rows = tables.get(match[1])
+        return match[0] if rows is None else "\n".join([f"<!-- table: {match[1]} -->", "", *rows, "", "<!-- end -->"])
+
+    return re.sub(r"<!-- table: (.+?) -->.*?<!-- end -->", renewed, page, flags=re.DOTALL)

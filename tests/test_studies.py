@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from benchmarks import delays, precision, specialists
 from benchmarks.precision import Line, differences, missing
-from benchmarks.studies import append, lines_of
+from benchmarks.studies import NOTHING, PAGE, append, filled, lines_of
 from benchmarks.studies import missing as unfinished
 from benchmarks.study.runs import Run
 
@@ -100,9 +100,15 @@ def test_claims_about_delays_are_paired_and_need_four_seeds_for_an_interval() ->
         for policy, delay in (("ddsra:v=0.01", 11.0), ("delay_driven", 10.0))
         for seed in (1, 2, 3, 4)
     ]
-    text = "\n".join(delays.summary(made))
-    assert "time of ddsra:v=0.01 against delay_driven: +10.0 % [+10.0, +10.0]; the paper: +7 % on CIFAR-10" in text
-    assert "(4 seeds)" in text
+    (*_, row) = delays.tables(made)["delays differences"]
+    assert row.endswith("| +7 % on CIFAR-10, +6 % on SVHN | +10.0 % [+10.0, +10.0] | 4 | yes |")
+    assert delays.tables(made)["delays claims"][-1].startswith("| `ddsra:v=0.01` | 4 |"), "the fastest comes first"
+    assert delays.tables(made)["delays factory"] == NOTHING
+
+
+def test_the_page_shows_what_simulations_say() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, delays.tables(lines_of(delays.LINES, delays.Line))) == page  # `--summary --write` renews it
 
 
 def test_lonely_classes_are_those_of_the_far_halls() -> None:

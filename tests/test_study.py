@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies import PLACE, append, lines_of, missing
+from benchmarks.studies import NOTHING, PAGE, append, filled, lines_of, missing
 from benchmarks.study import parts, tables
 from benchmarks.study.measures import accuracy_at, final_accuracy, judged, steadiness, time_to
 from benchmarks.study.parts import (
@@ -141,7 +141,7 @@ def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
     assert made_tables["race paper-cifar10"][-1].startswith(f"| `{slow}` | 3 |")
     assert "unknown" not in "".join(made_tables["race paper-cifar10"])
     assert made_tables["pairs paper-cifar10"][-1].startswith(f"| `{slow}` | 3 | +100.0 % ")
-    assert made_tables["race paper-cifar10 all seeds"] == tables.NOTHING  # of ddsra alone
+    assert made_tables["race paper-cifar10 all seeds"] == NOTHING  # of ddsra alone
     monkeypatch.setattr(tables, "finalists", lambda _: [quick, slow])
     made_tables = tables.leaderboard_tables(by_run(lines))
     (row,) = made_tables["pairs paper-cifar10 all seeds"][2:]
@@ -183,16 +183,16 @@ def test_reasons_show_accuracies_after_equal_rounds() -> None:
 
 
 def test_the_page_shows_what_the_lines_say() -> None:
-    page = (PLACE / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     lines = lines_of(LINES, Line)
     named = {name: rows for part in TABLES.values() for name, rows in part(by_run(lines)).items()}
     named["effort"] = tables.effort(lines, [run for part in PARTS.values() for run in part()])
-    assert tables.filled(page, named) == page  # `python -m benchmarks.study --summary --write` renews it
+    assert filled(page, named) == page  # `python -m benchmarks.study --summary --write` renews it
 
 
 def test_only_named_tables_of_a_page_are_renewed() -> None:
     page = "a\n<!-- table: one -->\nold\n<!-- end -->\nb\n<!-- table: two -->\nkept\n<!-- end -->\n"
-    assert tables.filled(page, {"one": ["new"]}) == page.replace("\nold\n", "\n\nnew\n\n")
+    assert filled(page, {"one": ["new"]}) == page.replace("\nold\n", "\n\nnew\n\n")
 
 
 @pytest.mark.parametrize("part", PARTS)

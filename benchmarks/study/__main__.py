@@ -9,15 +9,13 @@ from pathlib import Path
 
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from benchmarks.studies import PLACE, lines_of, missing
+from benchmarks.studies import PAGE, filled, lines_of, missing
 from benchmarks.study.measures import final_accuracy
 from benchmarks.study.parts import PARTS, SCENARIOS
 from benchmarks.study.pictures import draw_sooner
 from benchmarks.study.runs import LINES, Line, train
-from benchmarks.study.tables import TABLES, effort, filled
+from benchmarks.study.tables import TABLES, effort
 from fedfloor.workers.processes import cores
-
-PAGE = PLACE / "docs" / "reproduce.md"
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ __all__ = [
     "TABLES",
     "claims_tables",
     "effort",
-    "filled",
     "leaderboard_tables",
     "levers_tables",
     "reasons_tables",
@@ -13,13 +12,13 @@ __all__ = [
 
 import functools
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 
 import fedfloor
+from benchmarks.studies import NOTHING, Tables, markdown
 from benchmarks.study.measures import (
     JudgedLine,
     accuracy_at,
@@ -60,17 +59,6 @@ from fedfloor.scheduling.registry import make_policy, parse_policy
 from fedfloor.scheduling.traits import needs_training
 
 Lines = Mapping[Run, Line]
-Tables = Mapping[str, list[str]]  #: by name
-
-
-NOTHING = ["No run of this table is finished yet."]
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table as Markdown; without rows, a sentence in its place."""
-    if not rows:
-        return NOTHING
-    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def seeds_of(lines: Lines, variant: Variant, scenario: str, rounds: int) -> dict[int, Line]:
@@ -360,13 +348,3 @@ def effort(lines: Iterable[Line], runs: Sequence[Run]) -> list[str]:
         if failed
         else texts
     )
-
-
-def filled(page: str, tables: Tables) -> str:
-    """A page with its tables renewed: what stands between `<!-- table: NAME -->` and `<!-- end -->`."""
-
-    def renewed(match: re.Match[str]) -> str:
-        rows = tables.get(match[1])
-        return match[0] if rows is None else "\n".join([f"<!-- table: {match[1]} -->", "", *rows, "", "<!-- end -->"])
-
-    return re.sub(r"<!-- table: (.+?) -->.*?<!-- end -->", renewed, page, flags=re.DOTALL)

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from fedfloor.reports.cells import plain
 from fedfloor.reports.errors import final_error
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.reports.statistics import FEWEST_SEEDS, Interval, final_accuracy, interval, matched, reference_of
+from fedfloor.reports.statistics import (
+    FEWEST_SEEDS,
+    Interval,
+    final_accuracy,
+    interval,
+    matched,
+    percent_more,
+    reference_of,
+)
 
 _MOST = 8  #: policies that get a sentence
 
@@ -38,7 +46,7 @@ def _delay(base: Series, other: Series, pairs: Sequence[tuple[ReadRun, ...]]) ->
     delays = [(ours.summary.mean_delay, theirs.summary.mean_delay) for ours, theirs in pairs]
     if not all(math.isfinite(ours) and 0.0 < theirs < math.inf for ours, theirs in delays):
         return f"Rounds of {base.label} and {other.label} cannot be compared, because some never end"
-    longer = interval([100.0 * (ours / theirs - 1.0) for ours, theirs in delays])
+    longer = interval([percent_more(ours, theirs) for ours, theirs in delays])
     if _is_undecided(longer):
         return f"Rounds of {base.label} and {other.label} take about as long {_range(longer, ' %')}"
     word = "shorter" if longer.mean < 0.0 else "longer"
@@ -66,7 +74,7 @@ def _accuracy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
 def _error(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Which of two that predict numbers ends with the smaller error; empty if they predict none."""
     finals = [(final_error(ours), final_error(theirs)) for ours, theirs in pairs]
-    ratios = [100.0 * (ours / theirs - 1.0) for ours, theirs in finals if ours is not None and theirs]
+    ratios = [percent_more(ours, theirs) for ours, theirs in finals if ours is not None and theirs]
     if not ratios:
         return ""
     more = interval(ratios)

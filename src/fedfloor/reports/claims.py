@@ -29,6 +29,7 @@ from fedfloor.reports.statistics import (
     final_accuracy,
     interval,
     matched,
+    percent_more,
     rounds_to_reach,
 )
 from fedfloor.runs.folder import flat
@@ -78,7 +79,7 @@ def _percent_longer(ours: Judged, other: Judged) -> float | Unknown:
     """Percent by which ours takes longer; negative if it is faster."""
     if not (math.isfinite(ours.summary.clock) and 0.0 < other.summary.clock < math.inf):
         return Unknown("a round without end")
-    return 100.0 * (ours.summary.clock / other.summary.clock - 1.0)
+    return percent_more(ours.summary.clock, other.summary.clock)
 
 
 def _more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
@@ -94,7 +95,7 @@ def _percent_more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
     first, second = final_accuracy(ours), final_accuracy(other)
     if first is None or second is None:
         return Unknown("not trained", run=False)
-    return 100.0 * (first / second - 1.0) if second > 0.0 else Unknown("accuracy 0")
+    return percent_more(first, second) if second > 0.0 else Unknown("accuracy 0")
 
 
 def _percent_more_rounds(ours: Judged, other: Judged, round_robin: Judged | None = None) -> float | Unknown:
@@ -108,7 +109,7 @@ def _percent_more_rounds(ours: Judged, other: Judged, round_robin: Judged | None
     if first is None or second is None:
         who = [run.policy.partition(":")[0] for run, at in ((ours, first), (other, second)) if at is None]
         return Unknown(f"level not reached by {' and '.join(who)}", against=first is None)
-    return 100.0 * (first / second - 1.0)
+    return percent_more(first, second)
 
 
 def _rank_of_rates(run: ReadRun) -> float | Unknown:

@@ -4,7 +4,7 @@ __all__ = ["reaching"]
 
 from fedfloor.reports.cells import IN_BRACKETS, SMOOTHED, Table, change, duration, percentage, with_interval
 from fedfloor.reports.reading import Collection, ReadRun
-from fedfloor.reports.statistics import final_accuracy, interval, matched, reference_of, rounds_to_reach
+from fedfloor.reports.statistics import final_accuracy, interval, matched, percent_more, reference_of, rounds_to_reach
 
 _SHARE = 0.95  #: of the least final accuracy
 
@@ -29,7 +29,7 @@ def reaching(collection: Collection) -> Table | None:
     for at, series in enumerate(tested):
         times = [_clock(runs[at], seed[at]) for runs, seed in zip(groups, reached, strict=True)]
         others = [_clock(runs[base], seed[base]) for runs, seed in zip(groups, reached, strict=True)]
-        ratios = [100.0 * (ours / other - 1.0) for ours, other in zip(times, others, strict=True)]
+        ratios = list(map(percent_more, times, others))
         rounds = interval([float(seed[at]) for seed in reached])
         less = "" if at == base else change(interval(ratios), " %")
         rows.append((series.label, seeds, with_interval(rounds, digits=3), duration(interval(times)), less))

@@ -10,6 +10,7 @@ __all__ = [
     "interval",
     "last_accuracy",
     "matched",
+    "percent_more",
     "reference_of",
     "rounds_to_reach",
     "smoothed",
@@ -34,6 +35,11 @@ from fedfloor.scenario import Scenario
 #: Seeds that an interval needs at least. With fewer, the factor of the t-distribution is so large (12.7 for two, 4.3
 #: for three) that an interval says little, and every seed's value is shown instead.
 FEWEST_SEEDS = 4
+
+
+def percent_more(value: float, reference: float) -> float:
+    """By how many percent a value exceeds a reference, which is not 0; negative if it is smaller."""
+    return 100.0 * (value / reference - 1.0)
 
 
 class Judged(Protocol):

@@ -34,6 +34,7 @@ from fedfloor.reports.statistics import (
     interval,
     last_accuracy,
     matched,
+    percent_more,
     reference_of,
     steadiness,
     window_of,
@@ -157,7 +158,7 @@ class _Difference:
 
 def _relative(ours: float, reference: float) -> float:
     """Change in percent; nan if either value is endless or the reference is 0."""
-    return 100.0 * (ours / reference - 1.0) if math.isfinite(ours) and 0.0 < reference < math.inf else math.nan
+    return percent_more(ours, reference) if math.isfinite(ours) and 0.0 < reference < math.inf else math.nan
 
 
 def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, reference: ReadRun) -> float | None:
