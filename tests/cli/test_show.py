@@ -246,7 +246,7 @@ def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monk
         for run in (one, other):
             watch.on_reading(run, "cifar10")
         time.sleep(0.3)  # for the bars
-        watch.on_accuracy(one, 0.519)
+        watch.on_test(one, "accuracy 51.9%")
         watch.on_round(one, 30)
         watch.on_round(other, 6)
         time.sleep(0.3)
