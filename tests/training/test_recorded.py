@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from fedfloor.training.data import kept, tables
 from fedfloor.training.data.holding import gather, held_out, share_of
 from fedfloor.training.data.recorded import read_recorded
 from fedfloor.training.data.tables import Columns, read_table
+from fedfloor.training.data.verifying import VerifiedData
 from tests.conftest import Table, small_table
 
 PICTURES = pytest.importorskip("PIL.Image", reason="pictures need Pillow, of the extra 'files'")
@@ -410,6 +412,45 @@ def test_a_device_reads_only_its_own_files_and_the_base_station_the_test_set(tmp
     drawn = loaded(tmp_path, {key: data[key] for key in ("name", "window")}, shape=(1, 2), classes=2)
     with pytest.raises(DataError, match=r"data\.test_files: must be given on real machines"):
         share_of(drawn, "p1")
+
+
+def test_verify_reads_every_file_and_names_all_that_are_wrong(
+    tmp_path: Path, fedfloor_command: Callable[..., Any]
+) -> None:
+    for number in range(6):
+        label = "bad" if number % 2 else "good"
+        write_csv(tmp_path / "logs" / f"{number}.csv", {"x": signal(8, number), "label": [label] * 8})
+    data: Table = {"name": "logs/*.csv", "window": 2}
+    scenario = loaded(tmp_path, data, shape=[1, 2], classes=2)
+    steps: list[str] = []
+    verified = api.verify_data(scenario, on_step=steps.append)
+    assert isinstance(verified, VerifiedData)
+    assert [file.samples for file in verified.files] == [4] * 6
+    assert (verified.wrong, steps[5]) == ((), "6 of 6 files")
+    assert (verified.classes, verified.shape) == (("bad", "good"), (1, 2))
+    assert (verified.training, verified.test, verified.test_per_class) == (16, 8, (4, 4))
+    (tmp_path / "logs" / "1.csv").write_text("x,label\n1,bad\n,bad\n")
+    (tmp_path / "logs" / "4.csv").write_text("y,label\n1,bad\n")
+    done = fedfloor_command("data", "verify", "plant.toml")
+    assert done.returncode == 2
+    first, second = done.stdout.splitlines()
+    assert "1.csv: line 3, column 'x': must be a finite number, got nothing. Fill the gap" in first
+    assert "4.csv: has no column 'x'." in second
+    assert "2 of 6 files cannot be used" in done.stderr
+
+
+def test_verify_takes_pictures_presets_and_functions(tmp_path: Path) -> None:
+    for number in range(4):
+        draw(tmp_path / "images" / "ab"[number % 2] / f"{number}.png", grey=number)
+    (tmp_path / "images" / "a" / "broken.png").write_bytes(b"no picture")
+    scenario = loaded(tmp_path, {"name": "images/"}, shape=[1, 4, 6], classes=2)
+    verified = api.verify_data(scenario)
+    assert isinstance(verified, VerifiedData)
+    assert [file.path.name for file in verified.wrong] == ["broken.png"]
+    assert "cannot be read as a picture" in str(verified.wrong[0].problem)
+    assert api.verify_data("quick").name == "fashion-mnist"
+    with pytest.raises(DataError, match="data set 'cifar11': unknown"):
+        api.verify_data("cifar11")
 
 
 def test_check_show_and_run_work_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

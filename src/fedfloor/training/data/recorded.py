@@ -1,11 +1,12 @@
 """Samples of a plant's own files: sensor files in CSV or Parquet, or folders of pictures."""
 
-__all__ = ["OnStep", "Recorded", "read_recorded"]
+__all__ = ["CheckedFile", "OnStep", "Recorded", "check_recorded", "read_recorded"]
 
 import glob
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,8 +17,8 @@ from fedfloor.errors import DataError, advice_for, named, shown
 from fedfloor.scenario.expand import stream
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.training.data.paths import NamedFile, named_files
-from fedfloor.training.data.pictures import read_pictures
-from fedfloor.training.data.windows import TEST, TRAINING, read_windows, sides
+from fedfloor.training.data.pictures import check_pictures, read_pictures
+from fedfloor.training.data.windows import TEST, TRAINING, check_windows, read_windows, sides
 
 #: told how much has been read, as in "3 of 40 files"
 OnStep: TypeAlias = Callable[[str], None]
@@ -61,6 +62,31 @@ def read_recorded(
     return Recorded(
         samples[training], numbers[training], holders[training], samples[test], numbers[test], origin, classes
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file that was read by itself."""
+
+    path: Path
+    samples: int
+    problem: str | None  #: what is wrong with it and what to do; None if nothing is
+
+
+def check_recorded(scenario: Scenario, *, on_step: OnStep = lambda _: None) -> tuple[CheckedFile, ...]:
+    """Read every file of a scenario by itself, so that all that are wrong are found, and not only the first."""
+    data, files = scenario.data, _files(scenario, None)
+    if data.kind == "images":
+        paths, results = check_pictures(files, data, tuple(scenario.model.input))
+    else:
+        paths = [file.path for file in files]
+        results = check_windows(files, data, predicts=scenario.training.task == "regression")
+    checked = []
+    for path, result in zip(paths, results, strict=True):
+        counted = (0, str(result)) if isinstance(result, DataError) else (result, None)
+        checked.append(CheckedFile(path, *counted))
+        on_step(f"{len(checked):,} of {len(paths):,} files")
+    return tuple(checked)
 
 
 def _files(scenario: Scenario, only: str | None) -> list[NamedFile]:

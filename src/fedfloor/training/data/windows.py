@@ -1,6 +1,6 @@
 """Sensor files to samples: rows of a recording become windows, and recordings go to training or to the test set."""
 
-__all__ = ["TEST", "TRAINING", "Windows", "read_windows", "sides"]
+__all__ = ["TEST", "TRAINING", "Windows", "check_windows", "read_windows", "sides"]
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def _read(
     columns, pieces, recordings = _columns(data, predicts), [], 0
     for number, file in enumerate(files):
         table = read_table(file.path, columns)
-        columns = Columns(table.channels, columns.numbers, columns.texts, columns.times)  # of the first file
+        columns = _with_channels(columns, table)
         piece = _Cutting(file, table, data, predicts).windows(only)
         if piece is not None:
             piece["recordings"] = piece["recordings"] + recordings
@@ -89,6 +89,24 @@ def _read(
         raise DataError(f"data {named(data.name)}: {problem}. Correct the files, or data.device_column")
     _refuse_other_lengths(files, pieces)
     return {key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
+
+
+def check_windows(files: Sequence[NamedFile], data: Data, *, predicts: bool) -> Iterator[int | DataError]:
+    """Windows of every file, each read by itself, or what is wrong with it; the channels are those of the first."""
+    columns = _columns(data, predicts)
+    for file in files:
+        try:
+            table = read_table(file.path, columns)
+            columns = _with_channels(columns, table)
+            piece = _Cutting(file, table, data, predicts).windows(None)
+            yield 0 if piece is None else len(piece["labels"])
+        except DataError as error:
+            yield error
+
+
+def _with_channels(columns: Columns, table: Table) -> Columns:
+    """The columns that are read of further files: with the channels of this one."""
+    return Columns(table.channels, columns.numbers, columns.texts, columns.times)
 
 
 def _columns(data: Data, predicts: bool) -> Columns:
