@@ -2,7 +2,9 @@
 
 __all__ = ["Pictures", "check_pictures", "read_pictures"]
 
+import contextlib
 import importlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,11 +150,19 @@ def _pillow() -> Any:
         raise MissingExtraError("reading pictures", "files") from None
 
 
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """What Pillow has to remark about transparency, odd tags or size does not matter to whoever trains."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _read_one(pillow: Any, path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     """One picture as (C, H, W)."""
     channels, height, width = shape
     try:
-        with pillow.open(path) as picture:
+        with _without_warnings(), pillow.open(path) as picture:
             if picture.width * picture.height > _LARGEST:
                 raise ValueError(f"it has more than {_LARGEST:,} pixels")
             if picture.mode.startswith(("I", "F")):
@@ -162,5 +172,5 @@ def _read_one(pillow: Any, path: Path, shape: tuple[int, ...]) -> npt.NDArray[np
                 pixels = pixels.resize((width, height), pillow.Resampling.BILINEAR)
             return np.asarray(pixels, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        problem = f"cannot be read as a picture: {error!s:.200}"
+        problem = f"cannot be read as a picture: {' '.join(str(error).split())[:200].rstrip('.')}"
         raise DataError(f"{named(path)}: {problem}. Replace or remove it") from None

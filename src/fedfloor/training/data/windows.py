@@ -2,6 +2,8 @@
 
 __all__ = ["TEST", "TRAINING", "Windows", "check_windows", "read_windows", "sides"]
 
+import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,16 +150,17 @@ class _Cutting:
         text = self._file.fields["label"]
         if not self._predicts:
             return np.full(self._count, text)
-        try:
-            return np.full(self._count, float(text))
-        except ValueError:
-            problem = f"{{label}} in data.name must be a number with training.task = 'regression', got {shown(text)}"
-            raise DataError(f"{named(self._file.path)}: {problem}") from None
+        with contextlib.suppress(ValueError):
+            if math.isfinite(float(text)):
+                return np.full(self._count, float(text))
+        problem = f"{{label}} in data.name must be a number with training.task = 'regression', got {shown(text)}"
+        raise DataError(f"{named(self._file.path)}: {problem}. Rename the file, or name a column with the number")
 
     def _refuse_empty(self, texts: npt.NDArray[Any], column: str) -> None:
         empty = np.flatnonzero(texts == "") if texts.dtype.kind == "U" else np.zeros(0, int)
         if empty.size:
-            problem = f"row {empty[0]} below the header, column {shown(column)}: is empty"
+            place = f"row {empty[0] + 1} below the header" if self._file.path.suffix == ".csv" else f"row {empty[0]}"
+            problem = f"{place}, column {shown(column)}: is empty"
             raise DataError(f"{named(self._file.path)}: {problem}. Fill the gap, or remove the row")
 
     def _column(self, column: str | None, field: str) -> npt.NDArray[np.str_]:
