@@ -484,7 +484,7 @@ def test_a_time_that_is_none_is_refused_with_its_row(first: str, time: str, tmp_
 def test_a_device_that_is_not_in_the_scenario_is_refused_on_either_side(tmp_path: Path) -> None:
     for device in ("p1", "p2", "q1", "stranger"):
         for number in range(2 if device == "stranger" else 4):
-            columns = {"x": signal(8, number), "label": ["ab"[number % 2]] * 8}
+            columns: dict[str, Iterable[object]] = {"x": signal(8, number), "label": ["ab"[number % 2]] * 8}
             write_csv(tmp_path / "logs" / f"{device}-{number}.csv", columns)
     scenario = loaded(tmp_path, {"name": "logs/{device}-*.csv", "window": 2}, shape=[1, 2], classes=2)
     for seed in range(6):  # which draws the test set
