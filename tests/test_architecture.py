@@ -33,7 +33,8 @@ ORDER = {
     "endless coupled exact paper reasons solve",
     "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
-    "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding",
+    "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding "
+    "verifying",
     "training/network": "models blocks description losses split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record past events summary plants loop listeners",

@@ -90,7 +90,7 @@ def test_check_tells_of_classes_that_run_out_where_the_data_is_here(
     assert missing["devices"] is None
     assert missing["reason"].startswith("svhn: no train_32x32.mat")
     (line,) = [text for text in fedfloor_command(*arguments).stdout.splitlines() if "not checked" in text]
-    assert line.startswith("Whether classes run out was not checked: svhn: no train_32x32.mat")
+    assert line.startswith("Whether samples run out was not checked: svhn: no train_32x32.mat")
     write_svhn(tmp_path, [float(label) for label in range(1, 11)] * 60)
     found = json.loads(fedfloor_command(*arguments, "--format", "json").stdout)["shortage"]
     assert (found["origin"], found["reason"]) == (str(tmp_path), None)

@@ -89,6 +89,12 @@ def test_many_classes_stand_closer_or_are_counted(classes: int, expected: str, n
     assert all(len(line) <= 80 for line in lines(narrow))
 
 
+def test_numbers_to_predict_have_no_classes(narrow: io.StringIO) -> None:
+    datasets.print_holding(holding([[7]], name="camera-{}"))
+    assert "class" not in narrow.getvalue()
+    assert "7" in narrow.getvalue()
+
+
 def test_own_data_has_no_partition(narrow: io.StringIO) -> None:
     table = holding([[1, 2]])
     table["partition"] = None
@@ -204,26 +210,28 @@ def planned() -> PlannedRun:
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_checking_is_told_of_only_if_it_takes_long(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_is_told_of_only_if_it_takes_long(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     said = io.StringIO()
-    monkeypatch.setattr(watching, "ERR", Console(file=said, force_terminal=live))
-    with watching.checking("quick"):
-        pass
+    monkeypatch.setattr(watching, "ERR", Console(file=said, force_terminal=live, markup=False))
+    with watching.working("checking quick") as show:
+        show("half of it")
     assert said.getvalue() == ""
     monkeypatch.setattr(watching, "_PATIENCE", 0.0)
-    with watching.checking("campus"):
+    with watching.working("checking [campus]") as show:
         time.sleep(0.2)
-    assert "checking campus ..." in said.getvalue()
+        show("2 of 4 files")
+        time.sleep(0.2)
+    assert "checking [campus] ..." in said.getvalue()
+    assert ("checking [campus]: 2 of 4 files ..." in said.getvalue()) == live
 
 
 def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     said = io.StringIO()
     monkeypatch.setattr(watching, "ERR", Console(file=said))
     monkeypatch.setattr(watching, "_PATIENCE", 0.05)
-    with watching.reading("quick one"):
-        pass
-    with watching.reading("cifar10"):
-        time.sleep(0.3)
+    with watching.training(planned(), quiet=False) as view:
+        view.show(Event(reading="quick one"))
+        view.show(Event())
     with watching.training(planned(), quiet=False) as view:
         view.show(Event(reading="svhn"))
         time.sleep(0.3)
@@ -231,7 +239,7 @@ def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatc
     with watching.training(planned(), quiet=True) as view:
         view.show(Event(reading="quiet"))
         time.sleep(0.3)
-    assert said.getvalue() == "reading cifar10 ...\nreading svhn ...\n"
+    assert said.getvalue() == "reading svhn ...\n"
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -246,7 +254,7 @@ def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monk
         for run in (one, other):
             watch.on_reading(run, "cifar10")
         time.sleep(0.3)  # for the bars
-        watch.on_accuracy(one, 0.519)
+        watch.on_test(one, "accuracy 51.9%")
         watch.on_round(one, 30)
         watch.on_round(other, 6)
         time.sleep(0.3)

@@ -22,6 +22,7 @@ from fedfloor.files import only_writer
 from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
 from fedfloor.reports.making import Report
+from fedfloor.reports.markup import table_html
 from fedfloor.reports.reading import collect
 from fedfloor.reports.saving import save
 from fedfloor.reports.tables import tables
@@ -427,3 +428,11 @@ def test_a_training_run_shows_what_it_learnt(tmp_path: Path) -> None:
     assert {"accuracy-rounds", "accuracy-time", "data", "rates", "divergence"} <= {path.stem for path in done.figures}
     assert [table.title for table in done.tables][-1] == "theory"
     assert done.tables[0].rows[0][1].endswith(" %")
+
+
+def test_a_column_without_any_value_is_not_drawn() -> None:
+    table = Table("at a glance", ("policy", "steadiness", "rounds"), (("random", "", "4"), ("ddsra", "", "")), "")
+    drawn = table_html(table, ())
+    assert "steadiness" not in drawn
+    assert "rounds" in drawn
+    assert drawn.count("<td>") == 2

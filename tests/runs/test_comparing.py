@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -71,7 +72,7 @@ def test_the_trade_off_over_v_is_kept_beside_the_runs(whole: Path) -> None:
     assert len({point["mean_delay_s"] for point in points}) > 1
 
 
-def test_a_run_elsewhere_tells_what_it_reads_and_every_accuracy(tmp_path: Path) -> None:
+def test_a_run_elsewhere_tells_what_it_reads_and_what_every_test_gave(tmp_path: Path) -> None:
     (run,) = planned_comparison(
         "quick", ["random"], 2, seed=None, overrides=SMALL[1:], out=tmp_path, options=CompareOptions(seeds=1)
     )
@@ -80,17 +81,17 @@ def test_a_run_elsewhere_tells_what_it_reads_and_every_accuracy(tmp_path: Path) 
     first, *rounds, last = told
     assert (first.reading, first.done, first.changes) == ("fashion-mnist", None, ())
     assert [progress.done for progress in rounds] == [1, 2]
-    assert all(0.0 <= progress.accuracy <= 1.0 for progress in rounds)  # the last rounds are all tested
-    assert (last.done, last.accuracy) == (None, None)
+    assert all(re.fullmatch(r"accuracy \d+\.\d%", progress.result) for progress in rounds)  # the last are all tested
+    assert (last.done, last.result) == (None, "")
     seen: list[object] = []
     watch = Watch(
         on_reading=lambda _, name: seen.append(name),
-        on_accuracy=lambda _, accuracy: seen.append(accuracy),
+        on_test=lambda _, result: seen.append(result),
         on_round=lambda _, done: seen.append(done),
     )
     for progress in told:
         _report_progress(run, progress, watch)
-    assert seen == ["fashion-mnist", rounds[0].accuracy, 1, rounds[1].accuracy, 2]
+    assert seen == ["fashion-mnist", rounds[0].result, 1, rounds[1].result, 2]
 
 
 def test_what_is_finished_is_not_run_again(whole: Path) -> None:

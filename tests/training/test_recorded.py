@@ -1,8 +1,10 @@
 """A plant's own files as data: sensor files, folders of pictures, who holds what, and what a wrong file is told."""
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from fedfloor.training.data import kept, tables
 from fedfloor.training.data.holding import gather, held_out, share_of
 from fedfloor.training.data.recorded import read_recorded
 from fedfloor.training.data.tables import Columns, read_table
+from fedfloor.training.data.verifying import VerifiedData
 from tests.conftest import Table, small_table
 
 PICTURES = pytest.importorskip("PIL.Image", reason="pictures need Pillow, of the extra 'files'")
@@ -198,7 +201,7 @@ def ok(rows: int = 12, **more: Sequence[object]) -> dict[str, Sequence[object]]:
         ("a,label\n1,x\nNaN,y\n", {}, r"bad\.csv: line 3, column 'a': must be a finite number, got 'NaN'\. Fill"),
         ("a,label\n1,x\n,y\n", {}, r"line 3, column 'a': must be a finite number, got nothing"),
         ("a,label\n1,x\n\nten,y\n", {}, r"line 4, column 'a': must be a finite number, got 'ten'"),
-        ("a,label\n1,x\n2,\n", {}, r"row 1 below the header, column 'label': is empty"),
+        ("a,label\n1,x\n2,\n", {}, r"row 2 below the header, column 'label': is empty"),
         ("a,lable\n1,x\n", {}, r"has no column 'label'\. Did you mean 'lable'\?"),
         ("a,label\n1,x\n", {"channels": ["a", "b"]}, r"has no column 'b'"),
         ("a,a,label\n1,1,x\n", {}, r"has the column 'a' twice"),
@@ -410,6 +413,162 @@ def test_a_device_reads_only_its_own_files_and_the_base_station_the_test_set(tmp
     drawn = loaded(tmp_path, {key: data[key] for key in ("name", "window")}, shape=(1, 2), classes=2)
     with pytest.raises(DataError, match=r"data\.test_files: must be given on real machines"):
         share_of(drawn, "p1")
+
+
+ROWS = "".join(f"{row},b\n" for row in range(8))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('x,label\n1,"b\n2,b\n3,b\n', "line 4: unexpected end of data"),
+        ("x,label\n1,b\n2,\n3,b\n", "row 2 below the header, column 'label': is empty"),
+        (f"x,label\n{'9' * 60},b\n", "line 2, column 'x': must be a finite number, got '999"),
+        ("x,label\n1,b\n0x10,b\n", "line 3, column 'x': must be a finite number, got '0x10'"),
+        (f"x,label\n{ROWS}".encode("utf-16"), "is not UTF-8 text"),
+        ("", "line 1: has no names of columns"),
+        (f"x,label\n{ROWS}".replace(",b", ",b\x1b[31m"), r"no control characters, got 'b\x1b[31m'"),
+        (f"x,label\n{ROWS}".replace(",b", f",{'7' * 5000}"), "a label must have at most 200 characters"),
+    ],
+    ids=["quotation", "gap", "huge", "hexadecimal", "utf-16", "empty", "control", "long"],
+)
+@pytest.mark.parametrize(
+    "name", ["8.csv", "line\nbreak.csv", os.fsdecode(b"\xff.csv")], ids=["plain", "break", "bytes"]
+)
+def test_odd_files_end_in_one_line_that_names_them(
+    name: str, content: str | bytes, problem: str, tmp_path: Path
+) -> None:
+    for number in range(4):
+        write_csv(tmp_path / "logs" / f"{number}.csv", {"x": signal(8, number), "label": ["ab"[number % 2]] * 8})
+    path = tmp_path / "logs" / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    scenario = loaded(tmp_path, {"name": "logs/*.csv", "window": 2, "test_by": "time"}, shape=[1, 2], classes=2)
+    with pytest.raises(DataError) as caught:
+        gather(scenario)
+    message = str(caught.value)
+    assert problem in message
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\ufeff" + text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", "\r"),
+        lambda text: text.replace("x,label", " x , label "),
+        lambda text: text.replace(",b", ',"b"').replace(",a", ',"a"'),
+    ],
+    ids=["byte order mark and CRLF", "CR", "spaces", "quotes"],
+)
+def test_files_of_other_programs_are_read_alike(change: Callable[[str], str], tmp_path: Path) -> None:
+    for number in range(4):
+        path = tmp_path / "l[1]" / f"{number}.csv"  # brackets have no meaning in data.name
+        write_csv(path, {"x": signal(8, number), "label": ["ab"[number % 2]] * 8})
+    scenario = loaded(tmp_path, {"name": "l[1]/*.csv", "window": 2}, shape=[1, 2], classes=2)
+    before = read_recorded(scenario)
+    for path in (tmp_path / "l[1]").iterdir():
+        path.write_bytes(change(path.read_text()).encode())
+    after = read_recorded(scenario)
+    assert np.array_equal(after.samples, before.samples)
+    assert (after.classes, after.labels.tolist()) == (("a", "b"), before.labels.tolist())
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "", "NaT", "noon"])
+@pytest.mark.parametrize("first", ["1", "2026-03-01T12:00:00+01:00"])
+def test_a_time_that_is_none_is_refused_with_its_row(first: str, time: str, tmp_path: Path) -> None:
+    write_csv(tmp_path / "0.csv", {"t": [first, time], "x": [1, 2]})
+    with pytest.raises(DataError, match=r"row 2 below the header, column 't': must be a number, or a time such as"):
+        read_table(tmp_path / "0.csv", Columns(("x",), (), (), ("t",)))
+
+
+def test_a_device_that_is_not_in_the_scenario_is_refused_on_either_side(tmp_path: Path) -> None:
+    for device in ("p1", "p2", "q1", "stranger"):
+        for number in range(2 if device == "stranger" else 4):
+            columns: dict[str, Iterable[object]] = {"x": signal(8, number), "label": ["ab"[number % 2]] * 8}
+            write_csv(tmp_path / "logs" / f"{device}-{number}.csv", columns)
+    scenario = loaded(tmp_path, {"name": "logs/{device}-*.csv", "window": 2}, shape=[1, 2], classes=2)
+    for seed in range(6):  # which draws the test set
+        with pytest.raises(DataError, match="names the device 'stranger', which is not in the scenario"):
+            gather(scenario.model_copy(update={"seed": seed}))
+
+
+def test_columns_of_parquet_files_that_are_no_labels_are_refused(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = Columns(("x",), (), ("label",))
+    for labels, problem in (
+        ([0.0, math.nan], "row 1, column 'label': must be a finite number, got nan"),
+        ([[1], [2]], "column 'label': must be text or numbers, got list"),
+        ([b"\xff", b"a"], "column 'label': must be text or numbers, got binary"),
+    ):
+        parquet.write_table(arrow.table({"x": [1.0, 2.0], "label": labels}), tmp_path / "0.parquet")
+        with pytest.raises(DataError, match=problem):
+            read_table(tmp_path / "0.parquet", columns)
+    parquet.write_table(arrow.table({"x": [1.0, 2.0], "label": [b"a ", b"b"]}), tmp_path / "0.parquet")
+    assert read_table(tmp_path / "0.parquet", columns).texts["label"].tolist() == ["a", "b"]
+    content = bytearray((tmp_path / "0.parquet").read_bytes())
+    content[4:40] = bytes(range(200, 236))
+    (tmp_path / "0.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"0\.parquet: cannot be read as a Parquet file: .*\. Write it again") as caught:
+        read_table(tmp_path / "0.parquet", columns)
+    assert str(caught.value).isprintable()
+
+
+def test_pictures_of_other_kinds_are_converted_or_refused_without_a_warning(tmp_path: Path) -> None:
+    for number in range(3):
+        draw(tmp_path / "images" / "a" / f"{number}.png", grey=number)
+        draw(tmp_path / "images" / "b" / f"{number}.png", grey=number)
+    PICTURES.new("CMYK", (6, 4), (0, 0, 0, 0)).save(tmp_path / "images" / "a" / "cmyk.jpg")
+    palette = PICTURES.new("P", (6, 4))
+    palette.putpalette([7, 7, 7] * 256)
+    palette.save(tmp_path / "images" / "a" / "palette.png", transparency=bytes([0, 1]))
+    scenario = loaded(tmp_path, {"name": "images/"}, shape=[3, 4, 6], classes=2)
+    read = read_recorded(scenario)
+    values = {*np.concatenate([read.samples, read.test_samples])[:, 0, 0, 0].tolist()}
+    assert {0, 1, 2, 7, 255} >= values >= {7}
+    for name, mode in (("deep.png", "I;16"), ("float.tif", "F")):
+        PICTURES.new(mode, (6, 4)).save(tmp_path / "images" / "a" / name)
+        with pytest.raises(DataError, match=rf"{name}: .* more than 8 bits per colour"):
+            read_recorded(scenario)
+        (tmp_path / "images" / "a" / name).unlink()
+
+
+def test_verify_reads_every_file_and_names_all_that_are_wrong(
+    tmp_path: Path, fedfloor_command: Callable[..., Any]
+) -> None:
+    for number in range(6):
+        label = "bad" if number % 2 else "good"
+        write_csv(tmp_path / "logs" / f"{number}.csv", {"x": signal(8, number), "label": [label] * 8})
+    data: Table = {"name": "logs/*.csv", "window": 2}
+    scenario = loaded(tmp_path, data, shape=[1, 2], classes=2)
+    steps: list[str] = []
+    verified = api.verify_data(scenario, on_step=steps.append)
+    assert isinstance(verified, VerifiedData)
+    assert [file.samples for file in verified.files] == [4] * 6
+    assert (verified.wrong, steps[5]) == ((), "6 of 6 files")
+    assert (verified.classes, verified.shape) == (("bad", "good"), (1, 2))
+    assert (verified.training, verified.test, verified.test_per_class) == (16, 8, (4, 4))
+    (tmp_path / "logs" / "1.csv").write_text("x,label\n1,bad\n,bad\n")
+    (tmp_path / "logs" / "4.csv").write_text("y,label\n1,bad\n")
+    done = fedfloor_command("data", "verify", "plant.toml")
+    assert done.returncode == 2
+    first, second = done.stdout.splitlines()
+    assert "1.csv: line 3, column 'x': must be a finite number, got nothing. Fill the gap" in first
+    assert "4.csv: has no column 'x'." in second
+    assert "2 of 6 files cannot be used" in done.stderr
+
+
+def test_verify_takes_pictures_presets_and_functions(tmp_path: Path) -> None:
+    for number in range(4):
+        draw(tmp_path / "images" / "ab"[number % 2] / f"{number}.png", grey=number)
+    (tmp_path / "images" / "a" / "broken.png").write_bytes(b"no picture")
+    scenario = loaded(tmp_path, {"name": "images/"}, shape=[1, 4, 6], classes=2)
+    verified = api.verify_data(scenario)
+    assert isinstance(verified, VerifiedData)
+    assert [file.path.name for file in verified.wrong] == ["broken.png"]
+    assert "cannot be read as a picture" in str(verified.wrong[0].problem)
+    assert api.verify_data("quick").name == "fashion-mnist"
+    with pytest.raises(DataError, match="data set 'cifar11': unknown"):
+        api.verify_data("cifar11")
 
 
 def test_check_show_and_run_work_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

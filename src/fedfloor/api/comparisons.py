@@ -124,7 +124,8 @@ def _bars(*, progress: bool) -> "Iterator[Watch | None]":
     with ExitStack() as stack:
         done: dict[Path | None, int] = {}
         shown_bar: Bar | None = None
-        total, accuracy = 0, ""
+        results: dict[Path | None, str] = {}
+        total = 0
 
         def start(runs: "Sequence[PlannedRun]") -> None:
             nonlocal shown_bar, total
@@ -138,16 +139,16 @@ def _bars(*, progress: bool) -> "Iterator[Watch | None]":
 
         def end_round(run: "PlannedRun", rounds: int) -> None:
             done[run.folder] = rounds
-            show(f"{run.label}, seed {run.scenario.seed}{accuracy}")
+            name = f"{run.label}, seed {run.scenario.seed}"
+            show(": ".join(filter(None, (name, results.get(run.folder)))))
 
-        def test(_: "PlannedRun", value: float) -> None:
-            nonlocal accuracy
-            accuracy = f": accuracy {value:.1%}"
+        def test(run: "PlannedRun", result: str) -> None:
+            results[run.folder] = result
 
         yield Watch(
             on_start=start,
             on_round=end_round,
-            on_accuracy=test,
+            on_test=test,
             on_reading=lambda _, name: show(f"reading {name}"),
             on_trouble=lambda run, problem: show(f"{run.label}: {problem}"),
             on_report=lambda step: show(f"report: {step}"),

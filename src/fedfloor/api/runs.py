@@ -209,17 +209,20 @@ def evaluate(
     export: str | Path | None = None,
     data_dir: str | Path | None = None,
     own: bool = False,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> "Evaluation":
     """Accuracy, loss and confusion matrix of a run's last checkpoint; with `export` the model is written there.
 
     If the model or the data is your own, the run folder names the code that makes it, `package.module:callable`; say
-    with `own=True` that you trust that code.
+    with `own=True` that you trust that code. `on_step` is told what is being done.
     """
     try:
         from fedfloor.runs.evaluate import evaluate_run
     except ModuleNotFoundError as error:
         raise MissingExtraError("evaluating", "train") from error
-    return evaluate_run(folder_of("run", run), data_dir=path_or_none(data_dir), export=path_or_none(export), own=own)
+    return evaluate_run(
+        folder_of("run", run), data_dir=path_or_none(data_dir), export=path_or_none(export), own=own, on_step=on_step
+    )
 
 
 @checked

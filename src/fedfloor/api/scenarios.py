@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedfloor.arguments import checked, path_or_none
+from fedfloor.arguments import checked, path_or_none, path_problem
 from fedfloor.errors import ProfileError, RunLogError
 from fedfloor.notebooks.bars import Bar, bar
 from fedfloor.runs.planned import ScenarioSource, label_of, load
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fedfloor.scenario import Scenario
     from fedfloor.training.data.fetching import Fetched, Progress, Verified
     from fedfloor.training.data.holding import HoldingTable, ShortageTable
+    from fedfloor.training.data.verifying import VerifiedData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,14 +219,18 @@ def holding(
     seed: int | None = None,
     data_dir: str | Path | None = None,
     own: bool = False,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> "HoldingTable":
-    """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class."""
+    """Who holds what: for every device its floor, the samples it asks for, and those it gets of every class.
+
+    `on_step` is told how many files have been read.
+    """
     from fedfloor.runs.trust import refuse_code
     from fedfloor.training.data.holding import gather
 
     resolved = load(scenario, overrides, seed=seed, own=own)
     refuse_code(resolved, "data", file=label_of(scenario), own=own, overrides=overrides)
-    return gather(resolved, path_or_none(data_dir)).table()
+    return gather(resolved, path_or_none(data_dir), on_step=on_step).table()
 
 
 @checked
@@ -239,8 +244,39 @@ def fetch_data(
 
 
 @checked
-def verify_data(name: str, data_dir: str | Path | None = None) -> "Verified":
-    """Read a data set as training would, and compare its files with the official ones."""
+def verify_data(
+    scenario: ScenarioSource,
+    data_dir: str | Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    own: bool = False,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> "Verified | VerifiedData":
+    """Read the data of a scenario, or a data set if this is the name of one, as training would.
+
+    The files of a data set are compared with the official ones. Of a scenario with files of its own, every file is read
+    by itself, and `files` says what is wrong with each of them. `on_step` is told how many have been read.
+    """
     from fedfloor.training.data.fetching import verify
 
-    return verify(name, path_or_none(data_dir))
+    folder = path_or_none(data_dir)
+    if isinstance(scenario, str) and not _is_scenario(scenario):
+        return verify(scenario, folder)
+    from fedfloor.runs.trust import refuse_code
+
+    resolved = load(scenario, overrides, own=own)
+    if resolved.data.kind == "built-in":
+        return verify(resolved.data.name, folder)
+    refuse_code(resolved, "data", file=label_of(scenario), own=own, overrides=overrides)
+    from fedfloor.training.data.verifying import verify_scenario
+
+    return verify_scenario(resolved, folder, on_step=on_step)
+
+
+def _is_scenario(name: str) -> bool:
+    """Whether a name is that of a scenario rather than that of a data set."""
+    from fedfloor.scenario import preset_names
+    from fedfloor.scenario.catalogue import DATASETS
+
+    is_file = name.endswith(".toml") or (not path_problem(name) and Path(name).is_file())
+    return name not in DATASETS and (is_file or name in preset_names())

@@ -1,6 +1,6 @@
 """Run logs as arrays, laid out once for all figures and tables. Unknown is nan, endless is inf."""
 
-__all__ = ["Columns", "RunArrays", "SeriesArrays", "lay_out", "lay_out_run"]
+__all__ = ["Columns", "RunArrays", "SeriesArrays", "lay_out", "lay_out_run", "tested"]
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
-from fedfloor.rounds.summary import root_mean_square
+from fedfloor.rounds.summary import error_of_test
 from fedfloor.scenario import Scenario
 
 
@@ -103,8 +103,7 @@ class Columns:
 
     def put(self, t: int, record: RoundRecord) -> None:
         """Fill place `t` with a round."""
-        tested = _number(record.accuracy), _error(record)
-        self.of_rounds[:, t] = record.round + 1, record.delay, record.clock, *tested
+        self.of_rounds[:, t] = record.round + 1, record.delay, record.clock, *tested(record)
         self.of_floors[:, t] = [[_number(of(gateway)) for gateway in record.gateways] for of in _OF_FLOORS]
         self.of_devices[:, t] = np.nan
         begin = 0
@@ -169,15 +168,13 @@ def lay_out_run(run: ReadRun) -> RunArrays:
     return columns.arrays(run, len(run.records))
 
 
+def tested(record: RoundRecord) -> tuple[float, float]:
+    """Accuracy and error of a round's model; nan where it was not tested, and for what it does not predict."""
+    return _number(record.accuracy), _number(error_of_test(record))
+
+
 def _number(value: float | Absent | None) -> float:
     return math.nan if value is None or isinstance(value, Absent) else float(value)
-
-
-def _error(record: RoundRecord) -> float:
-    """Error of a model that predicts numbers, which has no accuracy."""
-    if record.accuracy is not None or record.loss is None:
-        return math.nan
-    return root_mean_square(record.loss)
 
 
 def _endless(values: Floats) -> Floats:

@@ -218,15 +218,18 @@ def left_out_html(cards: Sequence[Card]) -> str:
 
 
 def table_html(table: PageTable, looks: Sequence[Look], *, caption: bool = True) -> str:
-    """A table that scrolls by itself if it is too wide; the row of a series starts with a piece of its line."""
+    """A table that scrolls by itself if it is too wide; the row of a series starts with a piece of its line.
+
+    Columns without any value are left out.
+    """
     swatches = {look.label: _swatch(look) + " " for look in looks}
-    longest = [max((len(row[at]) for row in table.rows), default=0) for at in range(len(table.columns))]
+    filled = [at for at in range(len(table.columns)) if at == 0 or any(row[at] for row in table.rows)]
+    columns, rows = [table.columns[at] for at in filled], [[row[at] for at in filled] for row in table.rows]
+    longest = [max((len(row[at]) for row in rows), default=0) for at in range(len(columns))]
     kind = [' class="words"' if size > _WORDS else ' class="wraps"' if size > _CELL else "" for size in longest]
-    head = "".join(
-        f'<th scope="col"{look}>{html.escape(name)}</th>' for name, look in zip(table.columns, kind, strict=True)
-    )
+    head = "".join(f'<th scope="col"{look}>{html.escape(name)}</th>' for name, look in zip(columns, kind, strict=True))
     body = ""
-    for row in table.rows:
+    for row in rows:
         first = f'<th scope="row"{kind[0]}>{swatches.get(row[0], "")}{_name(row[0])}</th>' if row else ""
         rest = "".join(f"<td{look}>{_cell(cell)}</td>" for cell, look in zip(row[1:], kind[1:], strict=True))
         body += f"<tr>{first}{rest}</tr>"

@@ -5,6 +5,7 @@ __all__ = [
     "FloorSummary",
     "RunSummary",
     "Tally",
+    "error_of_test",
     "final_rounds",
     "result_of_test",
     "root_mean_square",
@@ -40,11 +41,17 @@ def root_mean_square(loss: float) -> float:
     return math.sqrt(loss)
 
 
+def error_of_test(record: RoundRecord) -> float | None:
+    """Error of a model that predicts numbers, which has no accuracy; None if it was not tested or predicts classes."""
+    return None if record.accuracy is not None or record.loss is None else root_mean_square(record.loss)
+
+
 def result_of_test(record: RoundRecord) -> str:
     """Accuracy or error of a round's model in words; empty if it was not tested."""
     if record.accuracy is not None:
         return f"accuracy {record.accuracy:.1%}"
-    return "" if record.loss is None else f"error {root_mean_square(record.loss):.4g}"
+    error = error_of_test(record)
+    return "" if error is None else f"error {error:.4g}"
 
 
 @dataclass(frozen=True, slots=True)

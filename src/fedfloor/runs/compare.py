@@ -19,7 +19,7 @@ from fedfloor.files import only_writer
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
 from fedfloor.rounds.listeners.log import log_digest
-from fedfloor.rounds.summary import root_mean_square
+from fedfloor.rounds.summary import result_of_test
 from fedfloor.runs.copies import copies_of, folder_toml, refuse_changed_copies
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.folder import (
@@ -55,8 +55,7 @@ class _Progress:
 
     done: int | None = None  #: None before the first round and at the end
     changes: Changes = ()
-    accuracy: float | None = None  #: of the round that has ended, if the model was tested in it
-    loss: float | None = None  #: in that test
+    result: str = ""  #: of the round that has ended, if the model was tested in it: `accuracy 51.9%`, `error 0.27`
     reading: str | None = None  #: the data set that is being read
 
 
@@ -67,8 +66,7 @@ class Watch:
     on_start: Callable[[Sequence[PlannedRun]], None] = lambda _: None
     on_round: Callable[[PlannedRun, int], None] = lambda *_: None  #: how many rounds of a run are done
     on_reading: Callable[[PlannedRun, str], None] = lambda *_: None  #: the data set that a run is reading
-    on_accuracy: Callable[[PlannedRun, float], None] = lambda *_: None  #: a test of a run's model, before `on_round`
-    on_error: Callable[[PlannedRun, float], None] = lambda *_: None  #: the same if numbers are predicted
+    on_test: Callable[[PlannedRun, str], None] = lambda *_: None  #: what a test gave, in words, before `on_round`
     on_trouble: Callable[[PlannedRun, str], None] = lambda *_: None
     on_tradeoff: Callable[[], None] = lambda: None  #: a simulated round
     on_report: Callable[[str], None] = lambda _: None  #: a step of the report
@@ -226,10 +224,8 @@ def _carry_out(runs: Sequence[PlannedRun], crew: Crew, data_dir: Path | None, wa
 def _report_progress(run: PlannedRun, progress: _Progress, watch: Watch) -> None:
     if progress.reading is not None:
         watch.on_reading(run, progress.reading)
-    if progress.accuracy is not None:
-        watch.on_accuracy(run, progress.accuracy)
-    elif progress.loss is not None:
-        watch.on_error(run, root_mean_square(progress.loss))
+    if progress.result:
+        watch.on_test(run, progress.result)
     if progress.done is not None:
         watch.on_round(run, progress.done)
 
@@ -246,8 +242,7 @@ def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: K
             if event.reading is not None and not event.step:
                 tell(_Progress(reading=event.reading))
             if event.record is not None:
-                record = event.record
-                tell(_Progress(record.round + 1, mirror.changes(), accuracy=record.accuracy, loss=record.loss))
+                tell(_Progress(event.record.round + 1, mirror.changes(), result=result_of_test(event.record)))
 
         options = RunOptions(resume=bool(kept.files), workers=1, data_dir=data_dir)
         try:

@@ -4,7 +4,7 @@ __all__ = ["Evaluation", "evaluate_run", "model_of_run"]
 
 from pathlib import Path
 
-from fedfloor.errors import RunLogError
+from fedfloor.errors import RunLogError, named
 from fedfloor.notebooks.cards import card, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.plants.contract import numbers_from
@@ -18,6 +18,7 @@ from fedfloor.runs.train import fingerprint, job_of, scaled_as
 from fedfloor.runs.trust import refuse_code
 from fedfloor.training.aggregation.rules.mean import Mean
 from fedfloor.training.data.holding import gather
+from fedfloor.training.data.recorded import OnStep
 from fedfloor.training.network.built import network_of
 from fedfloor.training.network.exported import ScaledModel, scaled_model
 from fedfloor.training.network.weights import Layout
@@ -61,11 +62,17 @@ class Evaluation(Answer):
 
 @undisturbed()
 def evaluate_run(
-    run: Path, *, data_dir: Path | None = None, export: Path | None = None, own: bool = False
+    run: Path,
+    *,
+    data_dir: Path | None = None,
+    export: Path | None = None,
+    own: bool = False,
+    on_step: OnStep = lambda _: None,
 ) -> Evaluation:
     """Test the model of a run's last checkpoint, with inputs scaled as in training; write it to a file if asked.
 
-    `own` allows the run folder to name the code of its model and its data, which is called.
+    `own` allows the run folder to name the code of its model and its data, which is called. `on_step` is told what is
+    being done.
     """
     if export is not None:
         refuse_export(export, run)
@@ -75,7 +82,9 @@ def evaluate_run(
         raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
     scenario = scenario_of(run)
     refuse_code(scenario, "model", "data", file=run / SCENARIO, own=own)
-    holding = gather(scenario, data_dir)
+    reading = f"reading {named(scenario.data.name)}"
+    on_step(reading)
+    holding = gather(scenario, data_dir, on_step=lambda step: on_step(f"{reading}: {step}"))
     samples = scaled_as(holding.samples, checkpoint)
     with engine_for(job_of(holding.scenario, "cpu"), samples, 1) as engine:
         model = GlobalModel(holding.scenario, engine, Mean(), feedback=False)  # which makes no step
@@ -83,6 +92,7 @@ def evaluate_run(
             model.load(checkpoint.state)
         except ValueError as error:
             raise checkpoint.misfit(error) from None
+        on_step(f"testing the model on {samples.test_labels.size:,} samples")
         confusion, loss = model.evaluate()
         weights = engine.work.layout.named(model.served)
     if export is not None:

@@ -64,10 +64,25 @@ def test_the_numbers_are_those_of_the_report(growing: Growing) -> None:
     assert (run["selected"], run["completed"]) == (summary.selected, summary.completed)
     assert run["clock"] == pytest.approx(summary.clock, rel=1e-4)
     assert run["mean"] == pytest.approx(summary.mean_delay, rel=1e-4)
-    assert run["accuracy"] == [40, 0.89]
+    assert run["tested"] == [40, 0.89]
     assert run["best"] == [40, 0.89]
     assert run["predicted"] == pytest.approx(0.9 * run["delay"], rel=1e-4)
     assert run["measured"] is True
+
+
+def test_a_run_that_predicts_numbers_has_an_error_and_the_least_is_the_best(growing: Growing) -> None:
+    growing.predict_numbers([9.0, 4.0, 6.25])
+    growing.write(0, 15)
+    watched = Watched(growing.folder)
+    state = state_of(watched)
+    (run,) = state["runs"]
+    assert (run["problem"], run["error"]) == ("", True)
+    assert (run["tested"], run["best"]) == ([15, 2.5], [10, 2.0])
+    assert state["shown"]["tested"] == [[5, 3.0], [10, 2.0], [15, 2.5]]
+    assert [entry[3] for entry in state["shown"]["rounds"] if entry[3] is not None] == [3.0, 2.0, 2.5]
+    figures = json.loads(watched.figures())
+    assert "fig-error-rounds" in figures["sections"]
+    assert "fig-accuracy-rounds" not in figures["sections"]
 
 
 def test_predictions_are_absent_where_nothing_is_measured(growing: Growing) -> None:
@@ -300,8 +315,9 @@ def test_rounds_of_a_policy_that_repeats_itself_are_picked_evenly() -> None:
         assert abs(odd - 0.5) < 4 * math.sqrt(0.25 / 2000)
 
 
-def test_thinning_keeps_the_picked_rounds_and_every_blocks_evaluation(growing: Growing) -> None:
-    growing.change(as_of_a_real_plant)
+@pytest.mark.parametrize("numbers", [False, True])
+def test_thinning_keeps_the_picked_rounds_and_every_blocks_evaluation(numbers: bool, growing: Growing) -> None:
+    growing.predict_numbers(list(range(8))) if numbers else growing.change(as_of_a_real_plant)
     records = [parse_record(line) for line in growing.lines]
     scenario = scenario_of(growing.folder)
     later, at_once = KeptRounds(scenario), KeptRounds(scenario, 8)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -101,6 +102,29 @@ def test_a_run_is_seen_as_it_goes(browser: Any, watch: Watch, real: Growing) -> 
     assert complaints(browser) == []
     origin = server.url.rstrip("/")
     assert {url for url in requested(browser) if not url.startswith(("data:", "blob:", origin))} == set()
+
+
+@pytest.mark.slow
+def test_a_run_that_predicts_numbers_shows_its_error(
+    browser: Any, watch: Watch, growing: Growing, finished: Path
+) -> None:
+    growing.predict_numbers([9.0, 4.0, 6.25])
+    growing.write(0, 15)
+    watch(growing.folder)
+    until_round(browser, 15)
+    tiles = text_of(browser, "#tiles").replace("\u00a0", " ")
+    assert "Test error\n2.5\nafter 15 rounds; least 2 after 10 rounds" in tiles
+    assert "accuracy" not in tiles
+    browser.execute_script("document.querySelector('#grid tr.bars td:nth-last-child(2)').click()")
+    assert text_of(browser, "#grid-detail").endswith("test error 2.5.")
+    shutil.copytree(finished, growing.folder.parent / "runs" / "simulated")
+    growing.folder.rename(growing.folder.parent / "runs" / "numbers")
+    watch(growing.folder.parent / "runs")
+    until(browser, "return document.querySelectorAll('#runs-table tbody tr').length === 2")
+    rows = text_of(browser, "#runs-table")
+    assert "accuracy or error" in rows
+    assert "15 of 40\t2.5\t2\t" in rows
+    assert complaints(browser) == []
 
 
 def test_the_grid_tells_who_was_done_who_failed_and_who_was_not_selected(

@@ -31,9 +31,9 @@ def check(
     from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.datasets import print_shortage
     from fedfloor.cli.show.scenarios import check_as_json, print_check
-    from fedfloor.cli.show.watching import checking
+    from fedfloor.cli.show.watching import working
 
-    with own_code_on_stderr(), checking(str(scenario)):
+    with own_code_on_stderr(), working(f"checking {scenario}"):
         checked = api.check(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
     if form is Format.JSON:
         print_json(check_as_json(checked))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fedfloor.cli.completing import complete_preset
 from fedfloor.cli.options import (
     DataDirOption,
     Format,
@@ -20,11 +21,20 @@ from fedfloor.cli.options import (
 from fedfloor.errors import StoppedRunError
 
 data_app = typer.Typer(
-    help="Get and check data sets: fashion-mnist, cifar10, svhn.", no_args_is_help=True, rich_markup_mode=None
+    help="Get and check data sets, and check your own files.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(data_app, name="data")
 
 DataArgument = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist, cifar10 or svhn.")]
+
+VerifyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="fashion-mnist, cifar10 or svhn, or a scenario.", autocompletion=complete_preset
+    ),
+]
 
 
 @data_app.command("fetch")
@@ -63,28 +73,36 @@ def data_show(
     from fedfloor import api
     from fedfloor.cli.show.bare import own_code_on_stderr, print_json
     from fedfloor.cli.show.datasets import print_holding
-    from fedfloor.cli.show.watching import reading
+    from fedfloor.cli.show.watching import working
 
-    with own_code_on_stderr(), reading("the data"):
-        table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own)
+    with own_code_on_stderr(), working(f"reading the data of {scenario}") as show:
+        table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own, on_step=show)
     print_json(table) if form is Format.JSON else print_holding(table)
 
 
 @data_app.command("verify")
-def data_verify(name: DataArgument, data_dir: DataDirOption = None, form: FormatOption = Format.TABLE) -> None:
-    """Check whether the files of a data set are the official ones.
+def data_verify(
+    name: VerifyArgument,
+    data_dir: DataDirOption = None,
+    overrides: SetOption = None,
+    own: OwnOption = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Read a data set or a scenario's data and list what is wrong.
 
-    The data set is read, and what it contains is shown.
+    Files of a data set are compared with the official ones. If a scenario
+    names your own files, every file is read, and all that is wrong is listed.
 
-    Example:  fedfloor data verify fashion-mnist --data-dir /usr/share/datasets
+    Example:  fedfloor data verify plant.toml
     """
     from dataclasses import asdict
 
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
-    from fedfloor.cli.show.datasets import print_verified
-    from fedfloor.cli.show.watching import reading
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.datasets import print_verified, refuse_wrong
+    from fedfloor.cli.show.watching import working
 
-    with reading(name):
-        verified = api.verify_data(name, data_dir)
+    with own_code_on_stderr(), working(f"reading {name}") as show:
+        verified = api.verify_data(name, data_dir, overrides=overrides or (), own=own, on_step=show)
     print_json(asdict(verified)) if form is Format.JSON else print_verified(verified)
+    refuse_wrong(verified)

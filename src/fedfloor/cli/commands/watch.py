@@ -30,7 +30,7 @@ def watch(
 ) -> None:
     """Show a run in the browser while it is running. Needs the extra 'report'.
 
-    The page has floors, rounds, accuracy, delays and failures. Its address is printed first. Ctrl-C ends
+    The page has floors, rounds, accuracy or error, delays and failures. Its address is printed first. Ctrl-C ends
     the command; the run goes on.
 
     Example:  fedfloor watch runs/demo

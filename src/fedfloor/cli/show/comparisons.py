@@ -24,8 +24,7 @@ def comparing(*, quiet: bool) -> Iterator[Watch]:
             on_start=view.start,
             on_round=view.round,
             on_reading=view.reading,
-            on_accuracy=view.accuracy,
-            on_error=view.error,
+            on_test=view.test,
             on_trouble=lambda run, problem: _print_trouble(run, problem, quiet=quiet),
             on_tradeoff=view.tradeoff,
             on_report=view.report,
@@ -80,13 +79,9 @@ class _View:
         if self._all is not None and not self._done:
             self._bar.update(self._all, note=f"reading {data}")
 
-    def accuracy(self, run: PlannedRun, accuracy: float) -> None:
+    def test(self, run: PlannedRun, result: str) -> None:
         """The model of a run has been tested."""
-        self._results[_name(run)] = f"accuracy {accuracy:.1%}"
-
-    def error(self, run: PlannedRun, error: float) -> None:
-        """A model that predicts numbers has been tested."""
-        self._results[_name(run)] = f"error {error:.4g}"
+        self._results[_name(run)] = result
 
     def round(self, run: PlannedRun, done: int) -> None:
         """A run has done `done` rounds."""

@@ -1,6 +1,6 @@
 """Data sets, their downloads, and who holds what."""
 
-__all__ = ["downloading", "print_holding", "print_shortage", "print_verified"]
+__all__ = ["downloading", "print_holding", "print_shortage", "print_verified", "refuse_wrong"]
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +17,10 @@ from rich.progress import (
 )
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
+from fedfloor.errors import DataError, named
 from fedfloor.training.data.fetching import Verified
 from fedfloor.training.data.holding import HoldingTable, ShortageTable, ShortOf
+from fedfloor.training.data.verifying import VerifiedData
 
 _SHADES, _NOTHING = "░▒▓█", "."
 
@@ -47,17 +49,41 @@ def downloading(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def print_verified(report: Verified) -> None:
-    """What a data set holds, then its files."""
-    shape = "x".join(map(str, report.shape))
+def print_verified(report: Verified | VerifiedData) -> None:
+    """What a data set holds, then its files; of a scenario's own data, what it holds or what is wrong with it."""
+    if isinstance(report, VerifiedData):
+        _print_own(report)
+        return
     OUT.print(f"{report.name} can be read: {report.origin}", style="bold", soft_wrap=True)
-    OUT.print(f"{report.training:,} training and {report.test:,} test samples of {shape}")
-    classes = table_of("samples per class", "class", "training", "test")
-    for label, counts in enumerate(zip(report.training_per_class, report.test_per_class, strict=True)):
-        classes.add_row(str(label), *(f"{count:,}" for count in counts))
-    print_table(classes)
+    _print_contents(report, tuple(map(str, range(report.classes))))
     for file in report.files:
         OUT.print(f"checksum {file.checksum}: {file.path}", soft_wrap=True)
+
+
+def _print_own(report: VerifiedData) -> None:
+    if not report.wrong:
+        OUT.print(f"{report.origin} can be read", style="bold", soft_wrap=True)
+        _print_contents(report, report.classes)
+    for file in report.wrong:
+        OUT.print(f"wrong: {file.problem}", soft_wrap=True)
+
+
+def refuse_wrong(report: Verified | VerifiedData) -> None:
+    """End with an error if a file is wrong."""
+    if isinstance(report, VerifiedData) and report.wrong:
+        count = f"{len(report.wrong):,} of {len(report.files):,} files cannot be used"
+        raise DataError(f"data {named(report.name)}: {count}. Correct those that are listed, then verify them again")
+
+
+def _print_contents(report: Verified | VerifiedData, names: Sequence[str]) -> None:
+    shape = "x".join(map(str, report.shape))
+    OUT.print(f"{report.training:,} training and {report.test:,} test samples of {shape}")
+    if not names:
+        return
+    classes = table_of("samples per class", "class", "training", "test")
+    for name, *counts in zip(names, report.training_per_class, report.test_per_class, strict=True):
+        classes.add_row(name, *(f"{count:,}" for count in counts))
+    print_table(classes)
 
 
 def print_holding(holding: HoldingTable, most: int = 60) -> None:
@@ -65,7 +91,8 @@ def print_holding(holding: HoldingTable, most: int = 60) -> None:
     devices = holding["devices"]
     total = sum(device["held"] for device in devices)
     split = "" if holding["partition"] is None else f", partition '{holding['partition']}'"
-    OUT.print(f"{holding['data']} ({holding['origin']}){split}", style="bold", soft_wrap=True)
+    whole = holding["origin"] if holding["data"] in holding["origin"] else f"{holding['data']} ({holding['origin']})"
+    OUT.print(f"{whole}{split}", style="bold", soft_wrap=True)
     OUT.print(f"{total:,} samples on {len(devices)} devices, {holding['test_samples']:,} test samples")
     largest = max(max(device["classes"]) for device in devices)
     is_named = all(device["floor"] in device["name"] for device in devices)
@@ -79,21 +106,22 @@ def print_holding(holding: HoldingTable, most: int = 60) -> None:
     classes, room = len(devices[0]["classes"]), OUT.width - taken
     fits = classes <= room
     gap = " " if 2 * classes - 1 <= room else ""
-    title = "samples per class" if fits else "number of classes held"
+    is_number = classes == 1  # then numbers are predicted
+    title = "samples" if is_number else "samples per class" if fits else "number of classes held"
     head = gap.join(str(label % 10) for label in range(classes)) if fits else "classes"
-    table = table_of(title, *who, head, "all", left=len(who))
+    table = table_of(title, *who, *([] if is_number else [head]), "all", left=len(who))
     for column in table.columns:
         column.no_wrap = True
     for name, device, held in zip(names, devices, totals, strict=False):
         cells = gap.join(_shade(count, largest) for count in device["classes"])
         several = str(sum(count > 0 for count in device["classes"]))
-        table.add_row(*name, cells if fits else several, held)
+        table.add_row(*name, *([] if is_number else [cells if fits else several]), held)
     print_table(table)
     if len(devices) > most:
         OUT.print(f"and {len(devices) - most} more devices")
     if "labels" in holding:
         OUT.print("classes: " + ", ".join(f"{number} {name}" for number, name in enumerate(holding["labels"])))
-    if fits:
+    if fits and not is_number:
         OUT.print(f"{_legend(largest)} samples of a class", soft_wrap=True)
     _print_short(holding["devices"])
 
@@ -101,7 +129,7 @@ def print_holding(holding: HoldingTable, most: int = 60) -> None:
 def print_shortage(table: ShortageTable) -> None:
     """Devices that get fewer samples than they ask for, if there are any, or why the data was not read."""
     if table["devices"] is None:
-        OUT.print(f"Whether classes run out was not checked: {table['reason']}.", soft_wrap=True)
+        OUT.print(f"Whether samples run out was not checked: {table['reason']}.", soft_wrap=True)
     else:
         _print_short(table["devices"])
 
@@ -110,7 +138,7 @@ def _print_short(devices: Sequence[ShortOf]) -> None:
     short = [device for device in devices if device["held"] < device["asked"]]
     if short:
         first = f"{short[0]['name']} gets {short[0]['held']} of {short[0]['asked']}"
-        text = f"{len(short)} devices hold fewer samples than they ask for, because their classes run out: {first}"
+        text = f"{len(short)} devices hold fewer samples than they ask for, because samples run out: {first}"
         OUT.print(f"{text}{', ...' if len(short) > 1 else '.'}", style="yellow")
 
 

@@ -1,6 +1,6 @@
 """The progress of a run: a live bar on a terminal, a line per evaluation in a file or a pipe."""
 
-__all__ = ["View", "checking", "page_ready", "reading", "remark", "simulating", "training"]
+__all__ = ["View", "page_ready", "remark", "simulating", "training", "working"]
 
 import json
 import threading
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.progress import Progress, TaskID
+from rich.text import Text
 
 from fedfloor.cli.show.terminal import ERR, progress
 from fedfloor.rounds.events import Event
@@ -47,25 +48,18 @@ def training(planned: PlannedRun, *, quiet: bool) -> Iterator["View"]:
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
-    """Report on standard error that a data set is being read, if that takes long."""
-    timer = _said_later(name)
-    try:
-        yield
-    finally:
-        timer.cancel()
+def working(words: str) -> Iterator[Callable[[str], None]]:
+    """Show on standard error what a command does, if that takes long; a spinner on a terminal, else a line.
 
-
-@contextmanager
-def checking(name: str) -> Iterator[None]:
-    """Show on standard error that a scenario is being checked, if that takes long; a spinner on a terminal."""
-    note = f"checking {name} ..."
-    status = ERR.status(note)
+    What it yields is to be called with how far the work has come, which the spinner shows.
+    """
+    note = f"{words} ..."
+    status = ERR.status(Text(note))
     timer = threading.Timer(_PATIENCE, status.start if ERR.is_terminal else lambda: ERR.print(note, soft_wrap=True))
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield lambda step: status.update(Text(f"{words}: {step} ..."))
     finally:
         timer.cancel()
         timer.join()  # or the spinner could start after it was stopped

@@ -22,7 +22,7 @@ from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.beside import bounds_from, holding_from
 from fedfloor.reports.live.keeping import KeptRounds
-from fedfloor.reports.live.recent import RECENT, predicted_delay
+from fedfloor.reports.live.recent import RECENT, predicted_delay, result_of
 from fedfloor.reports.reading import ReadRun, beside, scenario_table
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line
 from fedfloor.rounds.record import RoundRecord
@@ -69,7 +69,7 @@ class _Reading:
     clock: float = 0.0  #: [s]
     delay: float = 0.0  #: [s] of all rounds together
     energy: float = 0.0  #: [J]
-    last: tuple[int, float] | None = None  #: after how many rounds the model was last tested, and its accuracy
+    last: tuple[int, float] | None = None  #: after how many rounds the model was last tested, and what that gave
     best: tuple[int, float] | None = None  #: the same for the best test, the first of several
     recent: deque[RoundRecord] = field(default_factory=lambda: deque(maxlen=RECENT))
     is_measured: bool = False  #: whether delays are measured, and predictions logged beside them
@@ -81,9 +81,10 @@ class _Reading:
         self.rounds, self.policy, self.clock = record.round + 1, name_now(record.policy), record.clock
         self.delay += record.delay
         self.is_measured = self.is_measured or predicted_delay(record) is not None
-        if record.accuracy is not None:
-            self.last = (self.rounds, record.accuracy)
-            if self.best is None or record.accuracy > self.best[1]:
+        if (result := result_of(record)) is not None:
+            self.last = (self.rounds, result)
+            is_error = record.accuracy is None
+            if self.best is None or (result < self.best[1] if is_error else result > self.best[1]):
                 self.best = self.last
         for totals, floor in zip(self.floors, record.gateways, strict=True):
             self.energy += floor.floor_energy

@@ -14,13 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from fedfloor.reports.arrays import Columns, RunArrays
+from fedfloor.arrays import Floats
+from fedfloor.reports.arrays import Columns, RunArrays, tested
+from fedfloor.reports.live.recent import result_of
 from fedfloor.reports.logged import LoggedRounds
 from fedfloor.reports.reading import ReadRun
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario import Scenario
 
 _ROOM = 64  #: rounds that fit at first
+_UNTESTED = (math.nan, math.nan)  #: accuracy and error of a round without a test
 
 
 def picked(block: int, stride: int) -> int:
@@ -40,7 +43,7 @@ class KeptRounds:
     def __init__(self, scenario: Scenario, stride: int = 1) -> None:
         self._columns = Columns.of(scenario, _ROOM)
         self._starts = array("q")  #: [byte] of the lines of the rounds that are kept
-        self._accuracy = math.nan  #: of a round of the open block that is not kept
+        self._tested = _UNTESTED  #: accuracy and error of a round of the open block that is not kept
         self.stride = stride
 
     def __len__(self) -> int:
@@ -60,29 +63,29 @@ class KeptRounds:
                 self._columns = self._columns.taken(np.arange(len(self)), 2 * len(self))
             self._columns.put(len(self), record)
             self._starts.append(start)
-        elif record.accuracy is not None:
-            self._accuracy = record.accuracy
+        elif result_of(record) is not None:
+            self._tested = tested(record)
         if place == self.stride - 1:
             self._close_block()
 
     def _close_block(self) -> None:
         """Give an evaluation of a round that was dropped to the one that stays: tests are rare, and it is near."""
-        accuracy = self._columns.of_rounds[3, : len(self)]
-        if math.isnan(accuracy[-1]):
-            accuracy[-1] = self._accuracy
-        self._accuracy = math.nan
+        last = self._columns.of_rounds[3:, len(self) - 1]
+        if np.isnan(last).all():
+            last[:] = self._tested
+        self._tested = _UNTESTED
 
     def thin(self, stride: int) -> None:
         """Drop rounds until one of every `stride` is left."""
         numbers = (self._columns.of_rounds[0, : len(self)].astype(int) - 1).tolist()
         stays = [at for at, number in enumerate(numbers) if picked(number // stride, stride) == number]
-        accuracy: dict[int, float] = {}  # an evaluation of every block that has one
-        for number, value in zip(numbers, self._columns.of_rounds[3].tolist(), strict=False):
-            if not math.isnan(value):
-                accuracy[number // stride] = value
+        tests: dict[int, Floats] = {}  # an evaluation of every block that has one
+        for number, values in zip(numbers, self._columns.of_rounds[3:].T, strict=False):
+            if not np.isnan(values).all():
+                tests[number // stride] = values
         self._columns = self._columns.taken(np.array(stays, dtype=int), max(_ROOM, 2 * len(stays)))
         for place, at in enumerate(stays):
-            self._columns.of_rounds[3, place] = accuracy.get(numbers[at] // stride, math.nan)
+            self._columns.of_rounds[3:, place] = tests.get(numbers[at] // stride, _UNTESTED)
         self._starts = array("q", (self._starts[at] for at in stays))
         self.stride = stride
 
@@ -97,7 +100,8 @@ class KeptRounds:
         return self._columns.arrays(run, len(self))
 
     def evaluations(self) -> list[tuple[int, float]]:
-        """After how many rounds the model was tested, and its accuracy."""
-        number, _, _, accuracy = self._columns.of_rounds[:4, : len(self)]
-        at = np.flatnonzero(~np.isnan(accuracy))
-        return list(zip(number[at].astype(int).tolist(), accuracy[at].tolist(), strict=True))
+        """After how many rounds the model was tested, and its accuracy, or its error if it predicts numbers."""
+        number, _, _, accuracy, error = self._columns.of_rounds[:, : len(self)]
+        values = np.where(np.isnan(accuracy), error, accuracy)
+        at = np.flatnonzero(~np.isnan(values))
+        return list(zip(number[at].astype(int).tolist(), values[at].tolist(), strict=True))

@@ -7,6 +7,7 @@ globalThis.fedfloorNow = (() => {
   const byId = (id) => document.getElementById(id);
   const count = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
   const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
+  const result = (run, value) => (value === null ? "endless" : run.error ? String(Number(value.toPrecision(4))) : percent(value)); // of a test
   const digits = (value) => (value >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3))));
 
   function duration(seconds) {
@@ -34,7 +35,8 @@ globalThis.fedfloorNow = (() => {
       ...about.filter(Boolean).map((part) => (typeof part === "string" ? element("dd", { class: "about" }, part) : element("dd", {}, part))));
   }
 
-  function spark(points) {
+  function spark(tested) {
+    const points = tested.filter((point) => point[1] !== null); // an error may be endless
     if (points.length < 2) return null;
     const [first, last] = [points[0][0], points.at(-1)[0]];
     const values = points.map((point) => point[1]);
@@ -60,8 +62,8 @@ globalThis.fedfloorNow = (() => {
     const missed = Object.entries(run.failures).sort((a, b) => b[1] - a[1]).map(([name, number]) => `${number.toLocaleString("en")} ${cause(name)}`);
     const entries = [
       tile("Rounds done", [run.rounds.toLocaleString("en"), element("small", {}, ` of ${run.of.toLocaleString("en")}`)], bar, left || (run.rounds >= run.of ? "all rounds done" : "")),
-      tile("Test accuracy", run.accuracy ? [percent(run.accuracy[1])] : [element("small", {}, "not tested")],
-        run.accuracy ? `after ${count(run.accuracy[0], "round")}; best ${percent(run.best[1])} after ${count(run.best[0], "round")}` : "", spark(tested)),
+      tile(run.error ? "Test error" : "Test accuracy", run.tested ? [result(run, run.tested[1])] : [element("small", {}, "not tested")],
+        run.tested ? `after ${count(run.tested[0], "round")}; ${run.error ? "least" : "best"} ${result(run, run.best[1])} after ${count(run.best[0], "round")}` : "", spark(tested)),
       tile("Delay of the last round", [duration(run.delay)],
         run.predicted ? `predicted ${duration(run.predicted)}${apart(run.delay, run.predicted)}` : "", `mean ${duration(run.mean)}`),
       tile(run.measured ? "Time of all rounds" : "Simulated time", [duration(run.clock)], run.measured ? "measured" : "of all rounds so far"),
@@ -73,12 +75,12 @@ globalThis.fedfloorNow = (() => {
 
   // Floors over the last rounds.
 
-  const grid = { rounds: [], floors: [], rows: [], columns: 0, cursor: null };
+  const grid = { run: null, rounds: [], floors: [], rows: [], columns: 0, cursor: null };
 
   function describe(round, m) {
-    const [number, delay, predicted, accuracy, selected] = round;
+    const [number, delay, predicted, value, selected] = round;
     if (m === null) {
-      const tested = accuracy === null ? "" : `; test accuracy ${percent(accuracy)}`;
+      const tested = value === null ? "" : `; test ${grid.run.error ? "error" : "accuracy"} ${result(grid.run, value)}`;
       return `Round ${number}: ${duration(delay)}${predicted === null ? "" : `, predicted ${duration(predicted)}`}; ${count(selected.length, "floor")} selected${tested}.`;
     }
     const entry = selected.find((floor) => floor[0] === m);
@@ -238,14 +240,15 @@ globalThis.fedfloorNow = (() => {
   function runs(all, shown, choose) {
     byId("runs").hidden = all.length < 2;
     if (all.length < 2) return;
-    const heads = ["run", "seed", "rounds", "accuracy", "best", "time", "completed", "state"];
+    const kinds = ["accuracy", "error"].filter((_, at) => all.some((run) => Boolean(run.error) === Boolean(at)));
+    const heads = ["run", "seed", "rounds", kinds.join(" or "), "best", "time", "completed", "state"];
     const focused = document.activeElement?.dataset?.run;
     const rows = all.map((run) => {
       const button = element("button", { type: "button", "data-run": run.id }, run.policy || run.id);
       button.addEventListener("click", () => choose(run.id));
       const begun = run.rounds !== undefined;
       return element("tr", run.id === shown ? { "aria-current": "true" } : {}, element("th", { scope: "row", title: run.folder }, button),
-        ...[run.seed ?? "", begun ? `${run.rounds} of ${run.of}` : "", run.accuracy ? percent(run.accuracy[1]) : "", run.best ? percent(run.best[1]) : "",
+        ...[run.seed ?? "", begun ? `${run.rounds} of ${run.of}` : "", run.tested ? result(run, run.tested[1]) : "", run.best ? result(run, run.best[1]) : "",
           begun ? duration(run.clock) : "", begun && run.selected ? percent(run.completed / run.selected) : "", run.problem || WORDS[run.status]]
           .map((text) => element("td", {}, String(text))));
     });
@@ -266,6 +269,7 @@ globalThis.fedfloorNow = (() => {
     if (!begun) return;
     tiles(run, memory.tested);
     if (!isNew) return;
+    grid.run = run;
     grid.rounds = memory.rounds;
     grid.floors = memory.floors;
     drawGrid(true);

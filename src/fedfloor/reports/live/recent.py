@@ -1,10 +1,11 @@
 """The last rounds of a run, condensed to what a person reads at a glance."""
 
-__all__ = ["RECENT", "RecentFloor", "RecentRound", "predicted_delay", "recent_round"]
+__all__ = ["RECENT", "RecentFloor", "RecentRound", "predicted_delay", "recent_round", "result_of"]
 
 from typing import NamedTuple
 
 from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
+from fedfloor.rounds.summary import error_of_test
 
 RECENT = 60  #: rounds that are shown floor by floor
 
@@ -30,14 +31,19 @@ class RecentRound(NamedTuple):
     number: int  #: from 0, as in the log
     delay: float | None  #: [s] None: without end
     predicted: float | None  #: [s] None if nothing was predicted
-    accuracy: float | None  #: None without an evaluation
+    result: float | None  #: accuracy, or error if numbers are predicted; None without an evaluation
     floors: tuple[RecentFloor, ...]  #: those that were selected
 
 
 def recent_round(record: RoundRecord) -> RecentRound:
     """A round, without the floors that had no part in it."""
     floors = tuple(_floor(m, gateway) for m, gateway in enumerate(record.gateways) if gateway.selected)
-    return RecentRound(record.round, record.delay_s, predicted_delay(record), record.accuracy, floors)
+    return RecentRound(record.round, record.delay_s, predicted_delay(record), result_of(record), floors)
+
+
+def result_of(record: RoundRecord) -> float | None:
+    """What the test of a round gave: the accuracy, or the error of a model that predicts numbers; None without."""
+    return error_of_test(record) if record.accuracy is None else record.accuracy
 
 
 def predicted_delay(record: RoundRecord) -> float | None:

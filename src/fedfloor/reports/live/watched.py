@@ -29,7 +29,7 @@ _STEP = 0.4  #: [s] of reading for one question, so that a long log is read whil
 _RUNS = 200  #: of a folder
 _NUMBERS = 2_400_000  #: kept of all runs together, 20 MB; a round of the preset `quick` has 118
 _EXPLORED = 120_000  #: numbers for the timeline, the map and the cuts
-_POINTS = 80  #: of the small line of accuracies
+_POINTS = 80  #: of the small line of test results
 _LEAST, _PAUSE = 1.0, 4.0  #: [s] between two drawings at least, and how many times longer than a drawing takes
 
 
@@ -120,6 +120,7 @@ class Watched:
         if scenario is not None:
             sizes = {"floors": len(scenario.floors), "devices": len(scenario.devices)}
             entry |= {"scenario": scenario.name, "seed": scenario.seed, "of": scenario.rounds, **sizes}
+            entry["error"] = scenario.training.task == "regression"
         if log is not None:
             totals = log.floors
             failures: dict[str, int] = {}
@@ -135,7 +136,7 @@ class Watched:
                 "delay": log.recent[-1].delay_s,
                 "mean": log.delay / log.rounds,
                 "predicted": predicted_delay(log.recent[-1]),
-                "accuracy": log.last,
+                "tested": log.last,
                 "best": log.best,
                 "selected": sum(floor.selected for floor in totals),
                 "completed": sum(floor.completed for floor in totals),
@@ -144,7 +145,7 @@ class Watched:
         return entry
 
     def _details(self, run: FollowedRun, log: int, after: int) -> Mapping[str, object]:
-        """The floors and the last rounds of a run, and its accuracies as a line of a few points."""
+        """The floors and the last rounds of a run, and its test results as a line of a few points."""
         reading, scenario = run.log, run.scenario
         if reading is None or scenario is None:
             return {"id": self._id(run), "log": 0, "rounds": []}

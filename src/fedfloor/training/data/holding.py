@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.errors import DataError, advice_for, named, shown
+from fedfloor.errors import DataError, named
 from fedfloor.references import find_reference, is_users, where_raised
 from fedfloor.scenario.expand import stream
 from fedfloor.scenario.resolved import Device, Scenario
@@ -165,12 +165,7 @@ def _whole(scenario: Scenario, folder: Path | None, on_step: OnStep) -> _Whole:
 
 def _said_shares(scenario: Scenario, read: Recorded) -> list[Ints]:
     """Sample numbers of every device, as the files say them."""
-    names = [device.name for device in scenario.devices]
-    for holder in np.unique(read.holders).tolist():
-        if holder not in names:
-            problem = f"names the device {shown(holder)}, which is not in the scenario. {advice_for(holder, names)}"
-            raise DataError(f"data {named(scenario.data.name)}: {problem} Rename one of the two, or add the device")
-    return [np.flatnonzero(read.holders == name) for name in names]
+    return [np.flatnonzero(read.holders == device.name) for device in scenario.devices]
 
 
 def share_of(scenario: Scenario, device: str, folder: Path | None = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

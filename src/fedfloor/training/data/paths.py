@@ -28,7 +28,7 @@ class NamedFile:
 def named_files(pattern: str, *, folders: bool = False) -> list[NamedFile]:
     """All files that match an absolute pattern, sorted by their paths, or all folders; there must be at least one."""
     shape = _compiled(pattern.rstrip("/"))
-    rough = re.sub(r"\{\w+\}", "*", pattern.rstrip("/"))
+    rough = re.sub(r"\{\w+\}", "*", pattern.rstrip("/")).replace("[", "[[]")  # brackets are a part of the name
     matches = ((path, shape.fullmatch(path)) for path in sorted(glob.glob(rough, recursive=True)))  # noqa: PTH207
     found = [
         NamedFile(Path(path), match.groupdict())

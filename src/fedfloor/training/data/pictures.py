@@ -1,11 +1,14 @@
 """Folders of pictures, one folder per class, read with Pillow in the size and the colours that the network takes."""
 
-__all__ = ["Pictures", "read_pictures"]
+__all__ = ["Pictures", "check_pictures", "read_pictures"]
 
+import contextlib
 import importlib
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +56,7 @@ def read_pictures(
 
     The seed draws the test set of every device's pictures by itself, so that no device needs those of others.
     """
-    if len(shape) != 3 or shape[0] not in _MODES:
-        problem = f"must be [1, height, width] for grey pictures or [3, height, width], got {list(shape)}"
-        raise DataError(f"model.input: {problem}, because {named(data.name)} are pictures")
+    _refuse_shape(data, shape)
     listing = [picture for folder in folders for picture in _listed(folder)]
     arrays = kept_arrays(
         [data.name, shape],
@@ -70,6 +71,31 @@ def read_pictures(
         rng = stream(seed, f"data.test.{holder}")
         is_test[_drawn(labels, open_, data.test_share or _SHARE, rng, data.name)] = True
     return Pictures(**arrays, labels=labels, holders=holders, is_test=is_test)
+
+
+def check_pictures(
+    folders: Sequence[NamedFile], data: Data, shape: tuple[int, ...]
+) -> tuple[list[Path], Iterator[int | DataError]]:
+    """All pictures, and what is wrong with each of them, or 1 for a sample."""
+    _refuse_shape(data, shape)
+    paths = [picture.path for folder in folders for picture in _listed(folder)]
+
+    def check() -> Iterator[int | DataError]:
+        pillow = _pillow()
+        for path in paths:
+            try:
+                _read_one(pillow, path, shape)
+                yield 1
+            except DataError as error:
+                yield error
+
+    return paths, check()
+
+
+def _refuse_shape(data: Data, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or shape[0] not in _MODES:
+        problem = f"must be [1, height, width] for grey pictures or [3, height, width], got {list(shape)}"
+        raise DataError(f"model.input: {problem}, because {named(data.name)} are pictures")
 
 
 def _listed(folder: NamedFile) -> list[_Picture]:
@@ -109,25 +135,42 @@ def _drawn(labels: npt.NDArray[np.str_], among: Ints, share: float, rng: np.rand
 def _read(
     listing: Sequence[_Picture], shape: tuple[int, ...], on_file: Callable[[int, int], None]
 ) -> npt.NDArray[np.generic]:
-    try:
-        pillow = importlib.import_module("PIL.Image")
-    except ImportError:
-        raise MissingExtraError("reading pictures", "files") from None
-    channels, height, width = shape
+    pillow = _pillow()
     samples = np.empty((len(listing), *shape), np.uint8)
     for number, entry in enumerate(listing):
-        try:
-            with pillow.open(entry.path) as picture:
-                if picture.width * picture.height > _LARGEST:
-                    raise ValueError(f"it has more than {_LARGEST:,} pixels")
-                if picture.mode.startswith(("I", "F")):
-                    raise ValueError("it has more than 8 bits per colour; convert it to 8 bits")
-                pixels = picture.convert(_MODES[channels])
-                if pixels.size != (width, height):
-                    pixels = pixels.resize((width, height), pillow.Resampling.BILINEAR)
-                samples[number] = np.asarray(pixels, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
-        except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-            problem = f"cannot be read as a picture: {error!s:.200}"
-            raise DataError(f"{named(entry.path)}: {problem}. Replace or remove it") from None
+        samples[number] = _read_one(pillow, entry.path, shape)
         on_file(number + 1, len(listing))
     return samples
+
+
+def _pillow() -> Any:
+    try:
+        return importlib.import_module("PIL.Image")
+    except ImportError:
+        raise MissingExtraError("reading pictures", "files") from None
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """What Pillow has to remark about transparency, odd tags or size does not matter to whoever trains."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _read_one(pillow: Any, path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """One picture as (C, H, W)."""
+    channels, height, width = shape
+    try:
+        with _without_warnings(), pillow.open(path) as picture:
+            if picture.width * picture.height > _LARGEST:
+                raise ValueError(f"it has more than {_LARGEST:,} pixels")
+            if picture.mode.startswith(("I", "F")):
+                raise ValueError("it has more than 8 bits per colour; convert it to 8 bits")
+            pixels = picture.convert(_MODES[channels])
+            if pixels.size != (width, height):
+                pixels = pixels.resize((width, height), pillow.Resampling.BILINEAR)
+            return np.asarray(pixels, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
+    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
+        problem = f"cannot be read as a picture: {' '.join(str(error).split())[:200].rstrip('.')}"
+        raise DataError(f"{named(path)}: {problem}. Replace or remove it") from None

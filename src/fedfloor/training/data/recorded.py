@@ -1,11 +1,12 @@
 """Samples of a plant's own files: sensor files in CSV or Parquet, or folders of pictures."""
 
-__all__ = ["OnStep", "Recorded", "read_recorded"]
+__all__ = ["CheckedFile", "OnStep", "Recorded", "check_recorded", "read_recorded"]
 
-import glob
 import math
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,13 +16,14 @@ from fedfloor.arrays import Ints
 from fedfloor.errors import DataError, advice_for, named, shown
 from fedfloor.scenario.expand import stream
 from fedfloor.scenario.resolved import Scenario
-from fedfloor.training.data.paths import NamedFile, named_files
-from fedfloor.training.data.pictures import read_pictures
-from fedfloor.training.data.windows import TEST, TRAINING, read_windows, sides
+from fedfloor.training.data.paths import MissingFilesError, NamedFile, named_files
+from fedfloor.training.data.pictures import check_pictures, read_pictures
+from fedfloor.training.data.windows import TEST, TRAINING, check_windows, read_windows, sides
 
 #: told how much has been read, as in "3 of 40 files"
 OnStep: TypeAlias = Callable[[str], None]
 
+_LONGEST = 200  #: characters of a label
 
 #: samples, labels, holders and sides, all of length D, and which files they are from
 _Read: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.str_], Ints, str]
@@ -52,6 +54,8 @@ def read_recorded(
         samples, labels, holders, side, origin = _pictures(scenario, only, on_step)
     else:
         samples, labels, holders, side, origin = _windows(scenario, only, is_part, on_step)
+    if data.says_holders and not is_part:
+        _refuse_strangers(scenario, holders if data.test_files is None else holders[side == TRAINING])
     numbers, classes = (labels.astype(np.float32), ()) if predicts else _numbered(labels, scenario)
     training, test = side == TRAINING, side == TEST
     for count, what in ((training.sum(), "training"), (test.sum(), "the test set")):
@@ -63,13 +67,44 @@ def read_recorded(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file that was read by itself."""
+
+    path: Path
+    samples: int
+    problem: str | None  #: what is wrong with it and what to do; None if nothing is
+
+
+def check_recorded(scenario: Scenario, *, on_step: OnStep = lambda _: None) -> tuple[CheckedFile, ...]:
+    """Read every file of a scenario by itself, so that all that are wrong are found, and not only the first."""
+    data, files = scenario.data, _files(scenario, None)
+    if data.kind == "images":
+        paths, results = check_pictures(files, data, tuple(scenario.model.input))
+    else:
+        paths = [file.path for file in files]
+        results = check_windows(files, data, predicts=scenario.training.task == "regression")
+    checked = []
+    for path, result in zip(paths, results, strict=True):
+        counted = (0, str(result)) if isinstance(result, DataError) else (result, None)
+        checked.append(CheckedFile(path, *counted))
+        on_step(f"{len(checked):,} of {len(paths):,} files")
+    return tuple(checked)
+
+
 def _files(scenario: Scenario, only: str | None) -> list[NamedFile]:
     """Files or folders of all devices, or of one if their paths say the device."""
-    data, place = scenario.data, "{device}"
-    if only is None or place not in data.name:
-        return named_files(data.name, folders=data.kind == "images")
-    own = named_files(data.name.replace(place, glob.escape(only)), folders=data.kind == "images")
-    return [NamedFile(file.path, {**file.fields, "device": only}) for file in own]
+    data = scenario.data
+    files = named_files(data.name, folders=data.kind == "images")
+    if only is None or "{device}" not in data.name:
+        return files
+    own = [file for file in files if file.fields["device"] == only]
+    if not own:
+        place = data.name.replace("{device}", only)
+        raise MissingFilesError(
+            f"data {named(place)}: no file matches it. Add the files of this device, or rename them"
+        )
+    return own
 
 
 def _pictures(scenario: Scenario, only: str | None, on_step: OnStep) -> _Read:
@@ -118,11 +153,29 @@ def _shaped(samples: npt.NDArray[np.float32], scenario: Scenario) -> npt.NDArray
     return samples.reshape(len(samples), *wanted)
 
 
+def _refuse_strangers(scenario: Scenario, holders: npt.NDArray[np.str_]) -> None:
+    """Refuse devices that are not in the scenario, whatever side their recordings are drawn for."""
+    names = [device.name for device in scenario.devices]
+    for holder in np.unique(holders).tolist():
+        if holder not in names:
+            problem = f"names the device {shown(holder)}, which is not in the scenario. {advice_for(holder, names)}"
+            raise DataError(f"data {named(scenario.data.name)}: {problem} Rename one of the two, or add the device")
+
+
+def _refuse_label(scenario: Scenario, label: str) -> None:
+    """Refuse a class whose name cannot be written and shown."""
+    if len(label) > _LONGEST or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in label):
+        problem = f"a label must have at most {_LONGEST} characters and no control characters, got {shown(label)}"
+        raise DataError(f"data {named(scenario.data.name)}: {problem}. Rename it in the files or their names")
+
+
 def _numbered(labels: npt.NDArray[np.str_], scenario: Scenario) -> tuple[Ints, tuple[str, ...]]:
     """Numbers of the classes of all samples, and the names of the classes by number."""
     data, classes = scenario.data, scenario.model.classes
     values, codes = np.unique(labels, return_inverse=True)
     names: list[str] = values.tolist()
+    for name in names:
+        _refuse_label(scenario, name)
     if data.labels is None and all(name.isdecimal() and int(name) < classes for name in names):
         known, numbers = tuple(map(str, range(classes))), np.array([int(name) for name in names])
     else:

@@ -7,6 +7,7 @@ import csv
 import importlib
 import itertools
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 def _rows(path: Path, delimiter: str) -> Iterator[Iterator[list[str]]]:
     """Cells of every row below the header; empty lines are skipped."""
     with _opened(path) as file:
-        reader = csv.reader(file, delimiter=delimiter)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             next(reader)
             yield filter(None, reader)
@@ -203,12 +204,16 @@ def _fast_columns(
         return None
     kinds = dict.fromkeys(numbers, arrow.float64()) | dict.fromkeys(texts, arrow.string())
     try:
-        table = reader.read_csv(
-            path,
-            read_options=reader.ReadOptions(use_threads=False),
-            parse_options=reader.ParseOptions(delimiter=delimiter),
-            convert_options=reader.ConvertOptions(column_types=kinds, include_columns=[*numbers, *texts]),
-        )
+        with path.open("rb") as file:  # pyarrow cannot open every name that a file may have
+            if sum(piece.count(b'"') for piece in iter(lambda: file.read(_LONGEST), b"")) % 2:
+                return None  # a quotation without an end, which pyarrow takes for a long text
+            file.seek(0)
+            table = reader.read_csv(
+                file,
+                read_options=reader.ReadOptions(use_threads=False),
+                parse_options=reader.ParseOptions(delimiter=delimiter),
+                convert_options=reader.ConvertOptions(column_types=kinds, include_columns=[*numbers, *texts]),
+            )
     except (arrow.ArrowException, KeyError, OSError):
         return None
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -229,13 +234,16 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
     except ImportError:
         raise MissingExtraError(f"{named(path)}: reading Parquet files", "files") from None
     try:
-        header = list(reader.read_schema(path).names)
-        channels = _channels(path, header, columns)
-        numbers = (*channels, *columns.numbers)
-        others = (*columns.texts, *columns.times)
-        table = reader.read_table(path, columns=[*numbers, *others], use_threads=False)
-    except arrow.ArrowException as error:
-        problem = f"cannot be read as a Parquet file: {error!s:.200}"
+        with path.open("rb") as file:  # pyarrow cannot open every name that a file may have
+            header = list(reader.read_schema(file).names)
+            channels = _channels(path, header, columns)
+            numbers = (*channels, *columns.numbers)
+            others = (*columns.texts, *columns.times)
+            table = reader.read_table(file, columns=[*numbers, *others], use_threads=False)
+    except (arrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        problem = f"cannot be read as a Parquet file: {_one_line(error)}"
         raise DataError(f"{named(path)}: {problem}. Write it again") from None
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in numbers:
@@ -251,11 +259,16 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
         if at is not None:
             raise _unusable(path, f"row {at}", name, float(column[at]))
     for name in others:
-        arrays[name] = _parquet_texts(path, name, table[name])
+        arrays[name] = _parquet_texts(path, name, table[name], arrow)
     return _table(path, arrays, channels, columns)
 
 
-def _parquet_texts(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
+def _one_line(error: BaseException) -> str:
+    """What a library says about a file, on one line without a point at its end."""
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+def _parquet_texts(path: Path, name: str, column: Any, arrow: Any) -> npt.NDArray[Any]:
     """A column as texts, whole numbers without a point; dates and times as they are."""
     if column.null_count:
         at = column.to_pylist().index(None)
@@ -263,28 +276,40 @@ def _parquet_texts(path: Path, name: str, column: Any) -> npt.NDArray[Any]:
     values = column.to_numpy()
     if values.dtype.kind == "M":
         return np.asarray(values.astype("datetime64[us]").astype(np.str_))
+    if values.dtype.kind == "f" and (at := _first_unusable(values)) is not None:
+        raise _unusable(path, f"row {at}", name, float(values[at]))
     if values.dtype.kind == "f" and np.array_equal(values, np.rint(values)):
         values = values.astype(np.int64)
-    return np.asarray(values.astype(np.str_))
+    if values.dtype.kind == "O":
+        try:
+            values = column.cast(arrow.string()).to_numpy()
+        except arrow.ArrowException:
+            problem = f"column {shown(name)}: must be text or numbers, got {column.type}"
+            raise DataError(f"{named(path)}: {problem}. Convert it") from None
+    return np.asarray(np.char.strip(values.astype(np.str_)))
 
 
 def _seconds(path: Path, name: str, texts: npt.NDArray[Any]) -> Floats:
     """Times as numbers; they are numbers already, or dates with times of day as ISO 8601 writes them."""
-    try:
-        return texts.astype(np.float64)
-    except ValueError:
-        pass
-    try:
-        return (np.char.replace(texts, "Z", "").astype("datetime64[us]").astype(np.int64) / 1e6).astype(np.float64)
-    except ValueError:
-        bad = next((text for text in texts.tolist() if not _is_time(text)), texts[0])
-        problem = f"column {shown(name)}: must be a number, or a time such as 2026-03-01T12:00:00, got {shown(bad)}"
-        raise DataError(f"{named(path)}: {problem}. Correct it, or leave data.time_column out") from None
+    with contextlib.suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # times with an offset, which numpy converts, but would rather not
+        try:
+            seconds = texts.astype(np.float64)
+        except ValueError:
+            times = np.char.replace(texts, "Z", "").astype("datetime64[us]")
+            seconds = np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
+        if np.isfinite(seconds).all():
+            return np.asarray(seconds, np.float64)
+    at = next((at for at, text in enumerate(texts.tolist()) if not _is_time(text)), 0)
+    got = shown(texts[at].item()) if texts[at] else "nothing"
+    problem = f"must be a number, or a time such as 2026-03-01T12:00:00, got {got}"
+    place = f"row {at + 1} below the header" if path.suffix == ".csv" else f"row {at}"
+    advice = "Correct it, or leave data.time_column out"
+    raise DataError(f"{named(path)}: {place}, column {shown(name)}: {problem}. {advice}")
 
 
 def _is_time(text: str) -> bool:
-    try:
-        np.datetime64(text.replace("Z", ""), "us")
-    except ValueError:
-        return math.isfinite(_number(text))
-    return True
+    with contextlib.suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return not np.isnat(np.datetime64(text.replace("Z", ""), "us"))
+    return math.isfinite(_number(text))

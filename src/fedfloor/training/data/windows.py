@@ -1,7 +1,9 @@
 """Sensor files to samples: rows of a recording become windows, and recordings go to training or to the test set."""
 
-__all__ = ["TEST", "TRAINING", "Windows", "read_windows", "sides"]
+__all__ = ["TEST", "TRAINING", "Windows", "check_windows", "read_windows", "sides"]
 
+import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +78,7 @@ def _read(
     columns, pieces, recordings = _columns(data, predicts), [], 0
     for number, file in enumerate(files):
         table = read_table(file.path, columns)
-        columns = Columns(table.channels, columns.numbers, columns.texts, columns.times)  # of the first file
+        columns = _with_channels(columns, table)
         piece = _Cutting(file, table, data, predicts).windows(only)
         if piece is not None:
             piece["recordings"] = piece["recordings"] + recordings
@@ -89,6 +91,24 @@ def _read(
         raise DataError(f"data {named(data.name)}: {problem}. Correct the files, or data.device_column")
     _refuse_other_lengths(files, pieces)
     return {key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
+
+
+def check_windows(files: Sequence[NamedFile], data: Data, *, predicts: bool) -> Iterator[int | DataError]:
+    """Windows of every file, each read by itself, or what is wrong with it; the channels are those of the first."""
+    columns = _columns(data, predicts)
+    for file in files:
+        try:
+            table = read_table(file.path, columns)
+            columns = _with_channels(columns, table)
+            piece = _Cutting(file, table, data, predicts).windows(None)
+            yield 0 if piece is None else len(piece["labels"])
+        except DataError as error:
+            yield error
+
+
+def _with_channels(columns: Columns, table: Table) -> Columns:
+    """The columns that are read of further files: with the channels of this one."""
+    return Columns(table.channels, columns.numbers, columns.texts, columns.times)
 
 
 def _columns(data: Data, predicts: bool) -> Columns:
@@ -130,16 +150,17 @@ class _Cutting:
         text = self._file.fields["label"]
         if not self._predicts:
             return np.full(self._count, text)
-        try:
-            return np.full(self._count, float(text))
-        except ValueError:
-            problem = f"{{label}} in data.name must be a number with training.task = 'regression', got {shown(text)}"
-            raise DataError(f"{named(self._file.path)}: {problem}") from None
+        with contextlib.suppress(ValueError):
+            if math.isfinite(float(text)):
+                return np.full(self._count, float(text))
+        problem = f"{{label}} in data.name must be a number with training.task = 'regression', got {shown(text)}"
+        raise DataError(f"{named(self._file.path)}: {problem}. Rename the file, or name a column with the number")
 
     def _refuse_empty(self, texts: npt.NDArray[Any], column: str) -> None:
         empty = np.flatnonzero(texts == "") if texts.dtype.kind == "U" else np.zeros(0, int)
         if empty.size:
-            problem = f"row {empty[0]} below the header, column {shown(column)}: is empty"
+            place = f"row {empty[0] + 1} below the header" if self._file.path.suffix == ".csv" else f"row {empty[0]}"
+            problem = f"{place}, column {shown(column)}: is empty"
             raise DataError(f"{named(self._file.path)}: {problem}. Fill the gap, or remove the row")
 
     def _column(self, column: str | None, field: str) -> npt.NDArray[np.str_]:
