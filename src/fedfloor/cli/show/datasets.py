@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, table_of
+from fedfloor.errors import named
 from fedfloor.training.data.fetching import Verified
 from fedfloor.training.data.holding import HoldingTable, ShortageTable, ShortOf
 
@@ -65,7 +66,8 @@ def print_holding(holding: HoldingTable, most: int = 60) -> None:
     devices = holding["devices"]
     total = sum(device["held"] for device in devices)
     split = "" if holding["partition"] is None else f", partition '{holding['partition']}'"
-    OUT.print(f"{holding['data']} ({holding['origin']}){split}", style="bold", soft_wrap=True)
+    origin = holding["origin"].removesuffix(f" {named(holding['data'])}")  # files are named once
+    OUT.print(f"{holding['data']} ({origin}){split}", style="bold", soft_wrap=True)
     OUT.print(f"{total:,} samples on {len(devices)} devices, {holding['test_samples']:,} test samples")
     largest = max(max(device["classes"]) for device in devices)
     is_named = all(device["floor"] in device["name"] for device in devices)
