@@ -189,6 +189,8 @@ def test_a_folder_without_a_checkpoint_has_no_model(tmp_path: Path) -> None:
     fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
     with pytest.raises(RunLogError, match="has no checkpoint, so there is no model"):
         fedfloor.load_model(tmp_path / "run")
+    with pytest.raises(RunLogError, match=r"none: does not exist\. Name the folder of a training run"):
+        fedfloor.load_model(tmp_path / "none")
 
 
 def test_a_trained_run_is_a_scenario_to_go_on_with(trained: Any) -> None:

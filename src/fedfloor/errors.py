@@ -7,6 +7,7 @@ FedfloorError            wrong input: the command line prints one line and exits
 ├── ProfileError         a hardware profile
 ├── ModelError           a network that cannot be described, cut, trained or loaded
 ├── PolicyError          a policy that is unknown or wrongly configured
+├── SettingError         a setting of a policy's or a rule's class; also a ValueError
 ├── AggregationError     an aggregation rule that is unknown or wrongly configured
 ├── DataError            a data set that is missing, damaged or cannot be fetched
 ├── RunLogError          a run folder or its log
@@ -29,10 +30,12 @@ __all__ = [
     "ProfileError",
     "RunLogError",
     "ScenarioError",
+    "SettingError",
     "SnapshotError",
     "StoppedRunError",
     "TraceError",
     "advice_for",
+    "counted",
     "named",
     "shown",
 ]
@@ -77,6 +80,10 @@ class PolicyError(FedfloorError):
     """A policy that is unknown or wrongly configured."""
 
 
+class SettingError(FedfloorError, ValueError):
+    """A setting that the class of a policy or of an aggregation rule does not take."""
+
+
 class AggregationError(FedfloorError):
     """An aggregation rule that is unknown, wrongly configured or returns something else than weights."""
 
@@ -113,6 +120,11 @@ def named(place: object, most: int = 200) -> str:
     """A file, a path of keys or an option as messages name it: as it is, unless it is too long or cannot be printed."""
     text = str(place)
     return text if len(text) <= most and text.isprintable() else shown(text, most)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things in words: 1 round, 2 rounds."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def advice_for(unknown: str, names: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 >>> import fedfloor
 >>> from fedfloor.policies import Ddsra
 >>> fedfloor.simulate("quick", Ddsra(v=1), rounds=2)
-Run(quick, ddsra:v=1,solver=exact, 2 rounds, folder=None)
+Run(quick, ddsra:v=1, 2 rounds, folder=None)
 """
 
 __all__ = [

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from fedfloor.errors import FedfloorError, advice_for, shown
+from fedfloor.errors import FedfloorError, SettingError, advice_for, shown
 
 
 def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any:
@@ -120,11 +120,11 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def check_setting(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:
-    """Raise a ValueError unless a setting of a class is a number from `least` to `most`; see `made`."""
+    """Raise a SettingError unless a setting of a class is a number from `least` to `most`; see `made`."""
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not least <= value <= most:  # type: ignore[operator]
         kind = "a whole number" if whole else "a number"
-        raise ValueError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
+        raise SettingError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
 
 
 def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:

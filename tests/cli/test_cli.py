@@ -175,6 +175,8 @@ def test_simulate_prints_json(fedfloor_command: Command, tmp_path: Path) -> None
         (["check", "quick", "--set", "radio.chanels=2"], "Did you mean 'channels'?"),
         (["check"], "Missing argument 'SCENARIO'"),
         (["chek", "quick"], "No such command 'chek'"),
+        (["simulate", "quick", "--polcy", "random"], "error: No such option: --polcy. Did you mean --policy?"),
+        (["compare", "quick", "--resume"], "error: compare has no --resume: repeating the command resumes what is not"),
         (["simulate", "quick", "--rounds", "0"], "0 is not in the range x>=1"),
         (["simulate", "quick", "--policy", "randm"], "Did you mean 'random'?"),
         (["simulate", "quick", "--out", "/proc/nowhere"], "cannot be written"),

@@ -19,7 +19,7 @@ from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
 from fedfloor.runs.planned import PlannedRun, planned_run
-from fedfloor.scheduling.registry import make_policy, parse_policy, short_name
+from fedfloor.scheduling.registry import make_policy, parse_policy, shown_name
 from fedfloor.scheduling.solver import compiling
 from fedfloor.theory.bounds import Bound
 from fedfloor.training.data.fetching import Verified
@@ -95,6 +95,11 @@ def test_numbers_to_predict_have_no_classes(narrow: io.StringIO) -> None:
     assert "7" in narrow.getvalue()
 
 
+def test_files_are_named_once(narrow: io.StringIO) -> None:
+    datasets.print_holding(holding([[1, 2]]) | {"data": "logs/*.csv", "origin": "42 files logs/*.csv"})
+    assert lines(narrow)[0].startswith("logs/*.csv (42 files)")
+
+
 def test_own_data_has_no_partition(narrow: io.StringIO) -> None:
     table = holding([[1, 2]])
     table["partition"] = None
@@ -140,10 +145,18 @@ def test_after_training_the_notes_have_lines_of_their_own_and_the_result_comes_l
     assert "Theorem 3" not in narrow.getvalue()
     assert "…" not in narrow.getvalue()
     assert said[-1] == "log: runs/a"
-    assert said[-2].endswith("no sample left its floor.")
+    assert "ddsra:v=1: after 1 round and 12 s of simulated time" in " ".join(narrow.getvalue().split())
+    assert said[-2].endswith("no sample left its device.")
     rows = {line[:20].strip(): line[20:].strip() for line in said}
     assert (rows["last accuracy"], rows["best accuracy"], rows["best after rounds"]) == ("60.00%", "65.00%", "15")
     assert rows["time to decide"] == "-"
+
+
+def test_samples_that_devices_sent_to_their_gateways_have_left_their_devices(narrow: io.StringIO) -> None:
+    run = trained("random")
+    run.summary = dataclasses.replace(run.summary, raw_device_rounds=1)
+    runs.print_training([run], theory=False)
+    assert lines(narrow)[-2].endswith("no sample left its floor.")
 
 
 def test_the_theorems_are_printed_only_if_they_are_asked_for(narrow: io.StringIO) -> None:
@@ -189,9 +202,18 @@ def test_the_bar_keeps_count_and_time_left_at_any_width(
     assert "…" not in text or label != "ddsra:v=1"
 
 
-def test_a_policy_is_called_without_its_defaults() -> None:
-    for given, expected in (("ddsra:v=1", "ddsra:v=1"), ("ddsra:v=1000", "ddsra"), ("random", "random")):
-        assert short_name(make_policy(parse_policy(given))[0]) == expected
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("ddsra:v=1", "ddsra:v=1"),
+        ("ddsra", "ddsra:v=1000"),
+        ("ddsra:v=1,solver=paper", "ddsra:v=1,solver=paper"),
+        ("random", "random"),
+    ],
+)
+def test_a_policy_has_one_name_without_the_solver_that_is_the_default(given: str, expected: str) -> None:
+    logged = str(make_policy(parse_policy(given))[0])
+    assert shown_name(logged) == shown_name(expected) == expected
 
 
 @pytest.mark.slow

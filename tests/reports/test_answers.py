@@ -23,7 +23,7 @@ def pair(
 def test_with_enough_seeds_a_sentence_says_who_is_faster_and_who_is_more_accurate() -> None:
     (sentence,) = pair(4)
     assert sentence == (
-        "Rounds of ddsra:v=1,solver=exact are 13 % shorter than random's [13.0 to 13.0 %]; "
+        "Rounds of ddsra:v=1 are 13 % shorter than random's [13.0 to 13.0 %]; "
         "it ends 4 points more accurate [4.0 to 4.0 points]."
     )
 
@@ -31,13 +31,15 @@ def test_with_enough_seeds_a_sentence_says_who_is_faster_and_who_is_more_accurat
 def test_with_few_seeds_accuracy_is_undecided_and_every_value_is_shown() -> None:
     (sentence,) = pair(2, spread=0.01)
     assert "13 % shorter" in sentence
-    assert sentence.endswith("accuracy is undecided at 2 seeds (3.0, 5.0 points).")
-    assert pair(1)[0].endswith("accuracy is undecided at 1 seed.")
+    assert sentence.endswith("with 2 seeds it is undecided which is more accurate (ddsra:v=1 +3.0, +5.0 points).")
+    assert pair(1)[0].endswith("with 1 seed it is undecided which is more accurate (ddsra:v=1 +4.0 points).")
+    assert pair(1, accuracy=0.3)[0].endswith("(ddsra:v=1 -6.0 points).")
 
 
 def test_an_interval_that_includes_no_difference_decides_nothing() -> None:
     (sentence,) = pair(6, accuracy=0.361, spread=0.05)
-    assert "accuracy is undecided [-" in sentence
+    assert "it is undecided which is more accurate [ddsra:v=1 -" in sentence
+    assert " to +" in sentence
 
 
 def test_longer_rounds_and_less_accuracy_are_said_as_they_are() -> None:

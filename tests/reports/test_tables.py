@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fedfloor.errors import FedfloorError
+from fedfloor.reports import page
 from fedfloor.reports.cells import change, duration, plain, with_interval
 from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach, steadiness
 from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
@@ -109,14 +110,22 @@ def test_the_headline_has_a_row_per_series() -> None:
     runs = [made_up("random", seed, accuracies=[0.3 + seed / 100], failed=(0,)) for seed in (1, 2)]
     table = headline(gathered(*runs, made_up("delay_driven", 1, rounds=3, of=10)))
     first, second = cells(table), cells(table, 1)
-    assert (first["policy"], first["seeds"], first["rounds"]) == ("random", "1, 2", "10")
+    assert (first["policy"], first["seed numbers"], first["rounds"]) == ("random", "1, 2", "10")
     assert first["final accuracy"].startswith("31.5 (31, 32) %")
     assert (first["completed"], first["failures"]) == ("66.7 % of 60", "energy 20")
     assert (first["mean delay [s]"], first["simulated time"]) == ("10", "100 s")
-    assert (first["worst shortfall"], first["energy a round [J]"]) == ("0.5", "15")
+    assert (first["worst shortfall"], first["energy per round [J]"]) == ("0.5", "15")
     assert (second["rounds"], second["final accuracy"]) == ("still running: 3 of 10", "no training")
     assert "still running" in table.note
     assert "still running" not in headline(gathered(made_up("random", rounds=3, of=10, bounds=()))).note
+
+
+def test_the_page_leaves_out_rounds_and_seeds_that_are_the_same_in_all_rows() -> None:
+    runs = [made_up(policy, seed) for policy in ("random", "round_robin") for seed in (1, 2)]
+    same, other = (page._without_said(headline(gathered(*part))) for part in (runs, runs[:3]))
+    assert same.columns[-1] == "energy per round [J]"
+    assert (other.columns[-1], [row[-1] for row in other.rows]) == ("seed numbers", ["1, 2", "1"])
+    assert "rounds" not in other.columns
 
 
 def test_times_of_real_machines_are_called_measured() -> None:
@@ -152,10 +161,17 @@ def test_series_are_held_against_the_first_or_the_one_named() -> None:
         against(gathered(*runs), "randm")
 
 
+@pytest.mark.parametrize("name", ["ddsra:v=1", "ddsra:v=1,solver=exact"])
+def test_a_reference_may_be_named_as_in_reports_and_as_in_logs(name: str) -> None:
+    table = against(gathered(made_up("random"), made_up("ddsra:v=1,solver=exact")), name)
+    assert table is not None
+    assert table.title == "against ddsra:v=1"
+
+
 def test_the_order_of_folders_does_not_choose_the_reference() -> None:
     table = against(gathered(made_up("delay_driven"), made_up("ddsra:v=1,solver=exact"), made_up("random")))
     assert table is not None
-    assert table.title == "against ddsra:v=1,solver=exact"
+    assert table.title == "against ddsra:v=1"
     assert [row[0] for row in table.rows] == ["delay_driven", "random"]
 
 
@@ -180,7 +196,7 @@ def test_runs_that_were_tested_more_often_at_the_end_are_told_of() -> None:
 def test_series_without_a_shared_seed_say_so() -> None:
     table = against(gathered(made_up("random", 1), made_up("round_robin", 2)))
     assert table is not None
-    assert (cells(table)["seeds"], cells(table)["mean delay"]) == ("none shared", "")
+    assert (cells(table)["seed numbers"], cells(table)["mean delay"]) == ("none shared", "")
 
 
 def test_the_whole_time_is_compared_once_both_have_ended() -> None:
@@ -233,7 +249,7 @@ def test_tables_come_in_the_order_of_the_page() -> None:
     assert titles == [
         "paper-cifar10: policies side by side",
         "the paper's claims",
-        "against ddsra:v=1,solver=exact",
+        "against ddsra:v=1",
         "what the exact solver gains",
         "theory",
     ]

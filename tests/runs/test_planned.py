@@ -9,6 +9,7 @@ import pytest
 
 import fedfloor
 from fedfloor.api import plan_runs
+from fedfloor.errors import PolicyError
 from fedfloor.runs.planned import PlannedRun, as_begun, planned_run
 
 
@@ -36,6 +37,11 @@ def test_ddsra_without_v_has_that_of_the_scenario(
     assert (str(run.policy), run.remark) == (expected, remark)
     assert run.file.policy == run.scenario.policy
     assert dict(run.policy.settings) == run.file.policy.settings
+
+
+def test_a_wrong_setting_is_quoted_as_it_was_given() -> None:
+    with pytest.raises(PolicyError, match=r"^policy 'ddsra:vv=1': unknown setting 'vv'"):
+        planned("ddsra:vv=1")
 
 
 def older_run(folder: Path) -> Path:

@@ -9,7 +9,9 @@ import fedfloor
 from fedfloor.api import holding
 from fedfloor.deploy.holdings import data_source
 from fedfloor.deploy.tasks import floor_tasks, parse_task, task_text
+from fedfloor.errors import RunLogError
 from fedfloor.reports.reading import collect
+from fedfloor.runs.folder import SCENARIO, refuse_changes
 from fedfloor.runs.planned import resolve
 from fedfloor.scenario import Scenario, resolved_toml
 from fedfloor.training.data.holding import gather
@@ -58,6 +60,18 @@ def test_a_run_with_a_plant_seed_resumes_and_decides_again_as_it_did(tmp_path: P
     assert fedfloor.plan(tmp_path / "whole", round=3)["delay_s"] == record["delay_s"][3]
     with pytest.raises(fedfloor.FedfloorError, match="changed scenario"):
         small_run(tmp_path / "whole", "plant_seed=6", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("override", "change"), [("radio.channels=2", "radio.channels (3 -> 2)"), (FIXED, "plant_seed (absent -> 5)")]
+)
+def test_a_changed_run_is_refused_by_what_was_changed_and_not_by_what_is_drawn_from_it(
+    override: str, change: str, tmp_path: Path
+) -> None:
+    (tmp_path / SCENARIO).write_text(resolved_toml(resolve("quick")))
+    with pytest.raises(RunLogError) as refused:
+        refuse_changes(tmp_path, resolved_toml(resolve("quick", [override])))
+    assert f"cannot resume with a changed scenario: {change}. Start" in str(refused.value)
 
 
 def test_a_device_holds_the_share_of_the_plants_seed() -> None:

@@ -267,7 +267,7 @@ def test_going_on_is_told_of_first(finished: Path, tmp_path: Path, fedfloor_comm
     assert done.stdout.splitlines()[-1] == "log: run"
     anew = fedfloor_command(*arguments, "--out", "other")
     first, second = anew.stderr.splitlines()[-2:]
-    assert first == "no checkpoint in other: starting from the beginning"
+    assert first == "other: nothing to resume; starting a new run"
     assert re.fullmatch(r"random: 2 of 2 rounds done, accuracy \S+%, training loss \S+, clock \S+ s", second)
     assert fedfloor_command(*arguments, "--out", "run", "--quiet").stderr == ""
 

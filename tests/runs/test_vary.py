@@ -156,6 +156,10 @@ def test_a_folder_with_something_else_is_left_alone(plant: Path, tmp_path: Path)
     for arguments, problem in (
         ({"rounds": 3}, "has 2 rounds, but 3 are asked for"),
         ({"rounds": 2, "overrides": ["baseline.cut=0"]}, "cannot resume with a changed scenario: baseline.cut"),
+        (
+            {"rounds": 2, "overrides": ["floors.0.gateway.max_power_mw=7", "training.min_cut=1"]},
+            r"changed scenario: training\.min_cut \(0 -> 1\), floors\[0\]\.gateway\.max_power_mw \(\S+ -> 7",
+        ),
     ):
         with pytest.raises(RunLogError, match=problem):
             fedfloor.vary(plant, {"radio.channels": [1]}, out=out, **arguments)

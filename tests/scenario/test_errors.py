@@ -291,7 +291,11 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "cut below the least one": (
         lambda t: t.update(training={"min_cut": 2}),
-        ["baseline.cut: must be >= training.min_cut = 2, got 1"],
+        ["baseline.cut: must be >= training.min_cut = 2, got 1. Set baseline.cut = 2 too"],
+    ),
+    "least cut beyond the layers": (
+        lambda t: t.update(training={"min_cut": 9}),
+        ["training.min_cut: must be <= 2, the number of layers, got 9. Lower it"],
     ),
     "least frequency above the greatest": (
         lambda t: t["floors"][1]["gateway"].update(min_frequency_ghz=9.0),
@@ -303,7 +307,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     ),
     "last layer of another size": (
         lambda t: t["model"]["layers"][1].update(output=[3]),
-        ["model.layers[1].output: gives [3] but model.classes is 10"],
+        ["model.layers[1].output: gives [3] but model.classes is 10. Remove model.layers"],
     ),
     "layer names twice": (
         lambda t: t["model"]["layers"][1].update(name="linear1"),

@@ -23,7 +23,7 @@ from fedfloor.scheduling.policies.lyapunov import Lyapunov
 from fedfloor.scheduling.policies.oort import Oort
 from fedfloor.scheduling.policies.power_of_choice import PowerOfChoice
 from fedfloor.scheduling.policies.tifl import TiFL
-from fedfloor.scheduling.registry import make_policy, name_now, parse_policy, short_name
+from fedfloor.scheduling.registry import make_policy, name_now, parse_policy, shown_name
 from fedfloor.scheduling.state import IDLE, Decision, RoundState
 from tests.scheduling.rounds import made_round, past
 
@@ -364,9 +364,9 @@ def test_a_replayed_round_is_decided_as_in_the_run(name: str, tmp_path: Any) -> 
 def test_the_default_allocation_is_not_part_of_a_name() -> None:
     for text in ("random", "random:allocation=fixed"):
         spec, _ = make_policy(parse_policy(text))
-        assert (str(spec), spec.slug, short_name(spec)) == ("random", "random", "random")
+        assert (str(spec), spec.slug, shown_name(str(spec))) == ("random", "random", "random")
     spec, _ = make_policy(parse_policy("random:allocation=exact"))
-    assert (str(spec), spec.slug, short_name(spec)) == (
+    assert (str(spec), spec.slug, shown_name(str(spec))) == (
         "random:allocation=exact",
         "random-exact",
         "random:allocation=exact",

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 import fedfloor
 from fedfloor.costs.compute import round_delay
 from fedfloor.costs.plant import Gateways
+from fedfloor.errors import FedfloorError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.policies.ddsra import Ddsra
@@ -370,8 +371,9 @@ def test_without_limits_the_fastest_allocation_is_found() -> None:
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, object], expected: str) -> None:
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(ValueError, match=expected) as raised:
         Ddsra(**settings)  # type: ignore[arg-type]
+    assert isinstance(raised.value, FedfloorError)
 
 
 def test_participation_meets_its_targets_at_small_v() -> None:

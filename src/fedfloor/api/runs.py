@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from fedfloor.arguments import checked, given_path, path_or_none, refuse_other
-from fedfloor.errors import MissingExtraError, RunLogError, shown
+from fedfloor.errors import MissingExtraError, RunLogError, counted, shown
 from fedfloor.notebooks.bars import Bar, bar
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.record import Grain, RoundRecord, columns_of
@@ -180,10 +180,12 @@ def what_is_left(folder: str | Path, rounds: int) -> str:
 
     kept = checkpoint_round(Path(folder))
     if kept is not None:
-        after = f"stopped after {max(rounds, kept)} rounds; the checkpoint in {folder} has {kept} of them"
+        after = f"stopped after {counted(max(rounds, kept), 'round')}; the checkpoint in {folder} has {kept} of them"
         return f"{after}. Resume with the same command and --resume"
     if rounds:
-        return f"stopped after {rounds} rounds, with no checkpoint in {folder} yet; --resume starts again there"
+        return (
+            f"stopped after {counted(rounds, 'round')}, with no checkpoint in {folder} yet; --resume starts again there"
+        )
     return "stopped before the first round ended; nothing is left of it"
 
 

@@ -5,6 +5,7 @@ __all__ = ["COMMANDS", "main", "program"]
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,12 +15,20 @@ from fedfloor.cli.options import app
 from fedfloor.cli.signals import SERVICES, sigterm_interrupts
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
 
+if TYPE_CHECKING:
+    import click
+
 #: the commands in the order of the help; each is the module of its name in `commands`, and adds itself to the program
 COMMANDS = (
     *("list", "init", "schema", "check", "profile", "simulate", "plan", "tradeoff"),
     *("run", "evaluate", "compare", "watch", "report", "data", "certs"),
     *("server", "gateway", "device", "local-plant"),
 )
+
+#: an option of other commands -> why a command does not have it
+_UNLIKE_OTHERS = {
+    ("fedfloor compare", "--resume"): "compare has no --resume: repeating the command resumes what is not finished",
+}
 
 
 def program(name: str = "") -> typer.Typer:
@@ -49,7 +58,7 @@ def _run() -> None:
             sys.exit(0)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "fedfloor"
-            message = error.format_message().splitlines()[0].rstrip(".")
+            message = _problem_of(error, where).splitlines()[0].rstrip(".")
             _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
         except FedfloorError as error:
             _fail(str(error), 2)
@@ -71,6 +80,16 @@ def _run() -> None:
                 raise
             hint = "This is a bug in fedfloor; set FEDFLOOR_TRACEBACK=1 to see where"
             _fail(f"{type(error).__name__}: {error}. {hint}", 1)
+
+
+def _problem_of(error: "click.UsageError", where: str) -> str:
+    """What click says, with a full stop before its guess at an unknown option; or why a command has no such option."""
+    import click
+
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    guess = click.NoSuchOption(error.option_name, f"{error.message}.", error.possibilities)
+    return _UNLIKE_OTHERS.get((where, error.option_name), guess.format_message())
 
 
 def _run_command() -> None:

@@ -115,7 +115,7 @@ def _name(name: str | None, credentials: Credentials | None) -> str:
     if credentials is not None:
         return credentials.identity.own.name
     if name is None:
-        raise DeploymentError("--name: is missing, and there is no certificate that has one. Give it")
+        raise DeploymentError("--certs: is missing. Give --certs FOLDER, or --name to run without certificates")
     return name
 
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import random
+import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -262,7 +263,10 @@ async def sessions(
         try:
             joined = await dial(address, hello, identity, name=name)
         except LinkError as error:
-            _LOG.warning("%s %s; next attempt in about %.1f s. %s", address, _verdict(error), pause, error)
+            refusal = _REFUSALS.search(str(error))
+            why = f" ({refusal[0].lower()})" if refusal else ""
+            rest = "" if refusal else f" {error}"
+            _LOG.warning("%s %s%s; next attempt in about %.1f s.%s", address, _verdict(error), why, pause, rest)
         else:
             begun = time.monotonic()
             try:
@@ -273,6 +277,10 @@ async def sessions(
                 pause = FIRST_PAUSE_S
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not all devices of a floor at once
         pause = min(2.0 * pause, LONGEST_PAUSE_S)
+
+
+#: what operating systems say about a connection that did not come about; it says more than grpc's words around it
+_REFUSALS = re.compile("Connection refused|No route to host|Network is unreachable|Connection timed out")
 
 
 def _verdict(error: LinkError) -> str:

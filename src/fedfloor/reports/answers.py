@@ -5,6 +5,7 @@ __all__ = ["answers"]
 import math
 from collections.abc import Sequence
 
+from fedfloor.errors import counted
 from fedfloor.reports.cells import plain
 from fedfloor.reports.errors import final_error
 from fedfloor.reports.reading import Collection, ReadRun, Series
@@ -36,7 +37,7 @@ def _answer(base: Series, other: Series) -> str:
     pairs = matched(base, other)
     if not pairs:
         return f"{base.label} and {other.label} share no seed, so they are not compared."
-    clauses = [_delay(base, other, pairs), _accuracy(pairs)]
+    clauses = [_delay(base, other, pairs), _accuracy(base, pairs)]
     running = "" if all(run.ended for pair in pairs for run in pair) else " So far; some runs are not finished."
     return f"{'; '.join(filter(None, clauses))}.{running}"
 
@@ -55,36 +56,38 @@ def _delay(base: Series, other: Series, pairs: Sequence[tuple[ReadRun, ...]]) ->
     )
 
 
-def _accuracy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+def _accuracy(base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Which of the two ends more accurate; empty without training."""
     finals = [(final_accuracy(ours), final_accuracy(theirs)) for ours, theirs in pairs]
     gains = [100.0 * (ours - theirs) for ours, theirs in finals if ours is not None and theirs is not None]
     if not gains:
-        return _error(pairs)
+        return _error(base, pairs)
     gain = interval(gains)
-    if gain.count < FEWEST_SEEDS:
-        seeds = "1 seed" if gain.count == 1 else f"{gain.count} seeds"
-        return f"accuracy is undecided at {seeds} {_range(gain, ' points')}".rstrip()
-    if _is_undecided(gain):
-        return f"accuracy is undecided {_range(gain, ' points')}"
+    if gain.count < FEWEST_SEEDS or _is_undecided(gain):
+        return _undecided("is more accurate", base, gain, " points")
     word = "more" if gain.mean > 0.0 else "less"
     return f"it ends {_size(gain, ' points')} {word} accurate {_range(gain, ' points')}"
 
 
-def _error(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+def _error(base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Which of two that predict numbers ends with the smaller error; empty if they predict none."""
     finals = [(final_error(ours), final_error(theirs)) for ours, theirs in pairs]
     ratios = [percent_more(ours, theirs) for ours, theirs in finals if ours is not None and theirs]
     if not ratios:
         return ""
     more = interval(ratios)
-    if more.count < FEWEST_SEEDS:
-        seeds = "1 seed" if more.count == 1 else f"{more.count} seeds"
-        return f"the error is undecided at {seeds} {_range(more, ' %')}".rstrip()
-    if _is_undecided(more):
-        return f"the error is undecided {_range(more, ' %')}"
+    if more.count < FEWEST_SEEDS or _is_undecided(more):
+        return _undecided("has the smaller error", base, more, " %")
     word = "larger" if more.mean > 0.0 else "smaller"
     return f"it ends with a {_size(more, ' %')} {word} error {_range(more, ' %')}"
+
+
+def _undecided(what: str, base: Series, difference: Interval, unit: str) -> str:
+    """That the seeds do not decide which of the two it is, with the difference of the reference from the other."""
+    if difference.low is not None and difference.high is not None:
+        return f"it is undecided which {what} [{base.label} {difference.low:+.1f} to {difference.high:+.1f}{unit}]"
+    values = ", ".join(f"{value:+.1f}" for value in difference.values)
+    return f"with {counted(difference.count, 'seed')} it is undecided which {what} ({base.label} {values}{unit})"
 
 
 def _is_undecided(difference: Interval) -> bool:

@@ -226,7 +226,7 @@ def claims(collection: Collection) -> Table | None:
     made = [claim for claim in CLAIMS if claim.scenario == collection.name.removesuffix(_DRAWN)]
     if not made:
         return None
-    columns = ("claim", "figure", "paper", "ours", "seeds", "of", "holds")
+    columns = ("claim", "figure", "paper", "ours", "seed numbers", "of", "holds")
     rows = tuple(row for claim in made for row in _rows(claim, collection.series))
     note = (
         f"Ours: mean {IN_BRACKETS}, on the rounds that all compared runs have. Holds: same sign as the paper's, and "

@@ -17,7 +17,7 @@ from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.logged import Decider, decider_of
 from fedfloor.runs.plan import DevicePlan, GatewayPlan, PlanAnswer, answer
 from fedfloor.runs.replay import replayed
-from fedfloor.scheduling.registry import PolicySpec
+from fedfloor.scheduling.registry import PolicySpec, shown_name
 from fedfloor.scheduling.state import RoundState
 
 #: what a run is compared with if the report has no other policy
@@ -93,7 +93,7 @@ def _prepared(results: Results, entry: Explored, runs: int) -> "_Task | str":
         try:
             others.append(_other(run.run, name))
         except FedfloorError as error:
-            omissions.append(f"{name} is not asked: {error}")
+            omissions.append(f"{shown_name(name)} is not asked: {error}")
     small = max(1.0, len(run.floors) * run.run.scenario.radio.channels / _SMALL)
     limit = min(_ROUNDS / runs / small, _NUMBERS / runs / _numbers_per_round(run, len(others)))
     at = entry.at[spread(entry.at.size, max(_LEAST, int(limit)))]
@@ -144,7 +144,7 @@ def _decisions(task: _Task, on_step: Callable[[int], None]) -> dict[str, object]
         **head,
         "problem": "",
         "folder": folder.name if folder.is_absolute() else str(folder),  # the page may be sent to others
-        "others": [str(other.spec) for other in task.others],
+        "others": [shown_name(str(other.spec)) for other in task.others],
         "omissions": list(omissions),
         "rounds": rounds,
     }
@@ -179,7 +179,7 @@ def _of_other(
     try:
         decided = answer(decider.round(state, record))
     except FedfloorError as error:
-        omissions[f"{decider.spec} cannot decide some rounds: {error}"] = None
+        omissions[f"{shown_name(str(decider.spec))} cannot decide some rounds: {error}"] = None
         return None
     floors = [
         [m, *(floor[key] for key in _FLOOR_OF_OTHERS), [device["cut"] for device in floor["devices"]]]

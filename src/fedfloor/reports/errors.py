@@ -34,7 +34,7 @@ def error_table(collection: Collection) -> Table | None:
         f"error is the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of fewer "
         f"than {5 * FINAL_ROUNDS} rounds."
     )
-    return Table("error on the test set", ("policy", "seeds", "final error", "least error"), rows, note)
+    return Table("error on the test set", ("policy", "seed numbers", "final error", "least error"), rows, note)
 
 
 def _row(series: Series) -> tuple[str, ...]:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedfloor.reports.drawing.paper import PAGE, blank, legend_above, legend_name, line_style
+from fedfloor.reports.drawing.scales import greatest
 from fedfloor.reports.palette import looks_of
 from fedfloor.reports.pictures import in_print, save_picture
 from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.vary import Cell, Grid, value_text
+from fedfloor.scheduling.registry import shown_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -39,7 +43,7 @@ def draw_grid(grid: Grid) -> "Drawing":
         axes.set_xticks(range(len(values)), values, rotation=30 if max(map(len, values)) > 6 else 0)
         axes.set_xlabel(first)
         axes.set_ylabel(title)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * greatest([np.array([measure(cell.summary) for cell in grid.cells])]) or None)
         axes.margins(x=0.08)
     legend_above(figure, panels[0])
     return figure
@@ -55,4 +59,4 @@ def _label(cell: Cell, grid: Grid) -> str:
     """What a line stands for: the settings but for the first, and the policy if there are several."""
     parts = [f"{key} = {value_text(cell.settings[key])}" for key in grid.keys[1:]]
     several = len({other.policy for other in grid.cells}) > 1
-    return ", ".join([*parts, *([legend_name(cell.policy)] if several or not parts else [])])
+    return ", ".join([*parts, *([legend_name(shown_name(cell.policy))] if several or not parts else [])])

@@ -13,7 +13,9 @@ from string import Template
 
 import fedfloor
 from fedfloor.characters import printable
+from fedfloor.errors import counted
 from fedfloor.reports.answers import answers
+from fedfloor.reports.cells import Table
 from fedfloor.reports.decisions import Progress, with_decisions
 from fedfloor.reports.drawing.figure import Panel
 from fedfloor.reports.drawing.plots import plain
@@ -39,6 +41,7 @@ from fedfloor.reports.saving import save
 from fedfloor.reports.sections import SECTIONS, Section
 
 _LISTED = 8  #: seeds by name
+_SAID = ("rounds", "seed numbers")  #: columns of the first table that are also in the sentence above it
 _GENERATOR = b'<meta name="generator" content="fedfloor">'
 _HEAD = 1000  #: [byte] in which it stands
 
@@ -132,7 +135,7 @@ def _embedded(data: Mapping[str, object]) -> str:
 def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable], single: SingleRuns) -> Iterator[Part]:
     """The page from top to bottom: a table, the sections with their figures, more tables."""
     if tables:
-        headline = table_html(tables[0], results.looks, caption=False)
+        headline = table_html(_without_said(tables[0]), results.looks, caption=False)
         yield Part(Section("headline", tables[0].title, link="Overview"), body=headline)
     for section in SECTIONS:
         content = [card for card in cards if card.figure.section == section]
@@ -146,6 +149,14 @@ def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable],
         yield Part(Section("tables", "More tables"), body=others)
 
 
+def _without_said(table: PageTable) -> Table:
+    """The first table without columns that are the same in all rows and stand in the sentence above it."""
+    columns, rows = table.columns, table.rows
+    kept = [at for at, name in enumerate(columns) if name not in _SAID or len({row[at] for row in rows}) > 1]
+    short = tuple(tuple(row[at] for at in kept) for row in rows)
+    return Table(table.title, tuple(columns[at] for at in kept), short, table.note)
+
+
 def _input_of(card: Card) -> object:
     """A plot, or a list of plots to choose from, for the page's script."""
     inputs = [{"data": plot.data, "layout": plot.layout, "height": plot.height} for plot in card.plots]
@@ -157,17 +168,13 @@ def _lead(collection: Collection) -> str:
     runs = collection.runs
     seeds = sorted({run.scenario.seed for run in runs})
     scenario = runs[0].scenario
-    policies = _count(len(collection.series), "policy", "policies")
-    rounds = _count(max(len(run.records) for run in runs), "round")
+    policies = counted(len(collection.series), "policy", "policies")
+    rounds = counted(max(len(run.records) for run in runs), "round")
     listed_seeds = f"seed{'s' * (len(seeds) > 1)} " + _first_of([str(seed) for seed in seeds])
-    size = f"{_count(len(scenario.floors), 'floor')}, {_count(len(scenario.devices), 'device')}"
-    channels = _count(scenario.radio.channels, "channel")
-    text = f"{policies}, {_count(len(runs), 'run')} of up to {rounds}, {listed_seeds}; {size}, {channels}."
+    size = f"{counted(len(scenario.floors), 'floor')}, {counted(len(scenario.devices), 'device')}"
+    channels = counted(scenario.radio.channels, "channel")
+    text = f"{policies}, {counted(len(runs), 'run')} of up to {rounds}, {listed_seeds}; {size}, {channels}."
     return html.escape(text)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _first_of(entries: Sequence[str]) -> str:
@@ -177,7 +184,7 @@ def _first_of(entries: Sequence[str]) -> str:
 
 def _notices(collection: Collection) -> str:
     unfinished = [
-        f"{run.label}, seed {run.scenario.seed}: {len(run.records)} of {run.scenario.rounds} rounds"
+        f"{run.label}, seed {run.scenario.seed}: {len(run.records)} of {counted(run.scenario.rounds, 'round')}"
         for run in collection.runs
         if not run.ended
     ]

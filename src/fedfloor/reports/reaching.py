@@ -38,7 +38,7 @@ def reaching(collection: Collection) -> Table | None:
         f"{_from_to(levels)}. {SMOOTHED} The last column is that policy's time "
         f"against {against.label}: mean {IN_BRACKETS}."
     )
-    columns = ("policy", "seeds", "rounds", collection.clock_name, f"against {against.label}")
+    columns = ("policy", "seed numbers", "rounds", collection.clock_name, f"against {against.label}")
     return Table("time to an accuracy that all reach", columns, tuple(rows), note)
 
 

@@ -17,7 +17,7 @@ from fedfloor.rounds.record import Absent, RoundRecord
 from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, scenario_of
 from fedfloor.scenario import Scenario
-from fedfloor.scheduling.registry import name_now
+from fedfloor.scheduling.registry import name_now, shown_name
 from fedfloor.theory.bounds import Bound
 from fedfloor.theory.tradeoff import TradeoffPoint
 
@@ -39,8 +39,9 @@ class ReadRun:
 
     @property
     def label(self) -> str:
-        """The name of its series: the policy, and what else sets the run apart."""
-        return f"{self.policy} [{self.variant}]" if self.variant else self.policy
+        """The name of its series: the policy as people see it, and what else sets the run apart."""
+        name = shown_name(self.policy)
+        return f"{name} [{self.variant}]" if self.variant else name
 
     @property
     def finished(self) -> bool:

@@ -29,13 +29,14 @@ class Section:
     one_run: bool = False  #: whether its figures show one run and round, which the reader chooses
 
 
-ACCURACY = Section("accuracy", "Accuracy", "Accuracy of the averaged model on test data that no device holds.")
-ERROR = Section("error", "Error", "Root mean square error of the averaged model on test data that no device holds.")
+ACCURACY = Section("accuracy", "Accuracy", "Accuracy of the global model on test data that no device holds.")
+ERROR = Section("error", "Error", "Root mean square error of the global model on test data that no device holds.")
 DELAY = Section("delay", "Delay", "A round lasts until the slowest of its floors has finished.")
 PARTICIPATION = Section(
     "participation",
     "Participation",
-    "Floors whose data lead further away from the common model should take part less often.",
+    "How often floors took part, beside their target rates. Estimated rates are lower for floors whose data lead "
+    "further away from the common model.",
 )
 WHERE = Section(
     "where",

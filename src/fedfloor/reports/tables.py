@@ -40,6 +40,7 @@ from fedfloor.reports.statistics import (
     window_of,
 )
 from fedfloor.rounds.summary import FINAL_ROUNDS
+from fedfloor.scheduling.registry import shown_name
 
 
 def tables(collection: Collection) -> tuple[Table, ...]:
@@ -79,7 +80,7 @@ def headline(collection: Collection) -> Table:
     result = "final error" if tasks == {"regression"} else "final accuracy"
     columns = (
         "policy", result, "steadiness [points]", "mean delay [s]", collection.clock_name, "completed",
-        "failures", "raw samples sent", "worst shortfall", "energy a round [J]", "rounds", "seeds",
+        "failures", "raw samples sent", "worst shortfall", "energy per round [J]", "rounds", "seed numbers",
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
@@ -187,10 +188,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
 
     None if there is nothing to compare.
     """
-    labels = [series.label for series in collection.series]
-    if reference is not None and reference not in labels:
-        raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
-    base = reference_of(collection.series) if reference is None else collection.series[labels.index(reference)]
+    base = reference_of(collection.series) if reference is None else _named_series(collection, reference)
     differences = _differences(collection.clock_name)
     rows, single, uneven = [], False, False
     for series in collection.series:
@@ -222,8 +220,18 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
             "Some runs were tested more often than others at the end of these rounds, as a run is in its own last "
             "rounds: their final accuracies are means of different numbers of tests."
         )
-    columns = ("policy", "seeds", "rounds", *(entry.name for entry in differences))
+    columns = ("policy", "seed numbers", "rounds", *(entry.name for entry in differences))
     return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
+
+
+def _named_series(collection: Collection, reference: str) -> Series:
+    """The series with this label, in which the policy may be spelled out as in logs."""
+    labels = [series.label for series in collection.series]
+    policy, *variant = reference.split(" [", 1)
+    label = " [".join([shown_name(policy), *variant])
+    if label not in labels:
+        raise FedfloorError(f"reference '{reference}': no such series. {advice_for(reference, labels)}")
+    return collection.series[labels.index(label)]
 
 
 def _difference(difference: _Difference, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
@@ -245,7 +253,6 @@ def solver_gain(collection: Collection) -> Table | None:
         pairs = matched(exact, others[0]) if others else []
         if not pairs:
             continue
-        name = exact.label.replace(",solver=exact", "")
         delay = interval([_relative(a.summary.mean_delay, b.summary.mean_delay) for a, b in pairs])
         served = interval([_served(a) - _served(b) for a, b in pairs])
         shortfall = interval([a.summary.shortfall - b.summary.shortfall for a, b in pairs])
@@ -256,12 +263,12 @@ def solver_gain(collection: Collection) -> Table | None:
         ]
         seeds, rounds = ", ".join(str(a.scenario.seed) for a, _ in pairs), spread(len(a.records) for a, _ in pairs)
         changes = (change(delay, " %"), change(served, "", 2), change(shortfall, "", 3))
-        rows.append((name, seeds, rounds, *means[:2], changes[0], *means[2:], *changes[1:]))
-        sentences.append(_gain(name, delay, served))
+        rows.append((exact.label, seeds, rounds, *means[:2], changes[0], *means[2:], *changes[1:]))
+        sentences.append(_gain(exact.label, delay, served))
     if not rows:
         return None
     columns = (
-        "policy", "seeds", "rounds", "delay [s], exact", "paper", "change", "floors a round, exact",
+        "policy", "seed numbers", "rounds", "delay [s], exact", "paper", "change", "floors per round, exact",
         "paper", "change", "worst shortfall, change",
     )  # fmt: skip
     note = f"{' '.join(sentences)} Floors per round are those whose model was averaged; mean {IN_BRACKETS}."

@@ -79,7 +79,7 @@ def evaluate_run(
     refuse_collection(run)
     checkpoint = checkpoint_of(run)
     if checkpoint is None:
-        raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
+        raise _no_model(run)
     scenario = scenario_of(run)
     refuse_code(scenario, "model", "data", file=run / SCENARIO, own=own)
     reading = f"reading {named(scenario.data.name)}"
@@ -122,7 +122,7 @@ def model_of_run(run: Path, *, own: bool = False) -> ScaledModel:
     refuse_collection(run)
     checkpoint = checkpoint_of(run)
     if checkpoint is None:
-        raise RunLogError(f"{run}: has no checkpoint, so there is no model. Name the folder of a training run")
+        raise _no_model(run)
     scenario = scenario_of(run)
     refuse_code(scenario, "model", file=run / SCENARIO, own=own)
     channels = scenario.model.input[0]
@@ -136,3 +136,8 @@ def model_of_run(run: Path, *, own: bool = False) -> ScaledModel:
         return scaled_model(scenario.model, weights, mean, deviation)
     except ValueError as error:
         raise checkpoint.misfit(error) from None
+
+
+def _no_model(run: Path) -> RunLogError:
+    problem = "has no checkpoint, so there is no model" if run.exists() else "does not exist"
+    return RunLogError(f"{run}: {problem}. Name the folder of a training run")

@@ -38,7 +38,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from fedfloor.errors import FailedRunError, RunLogError, shown
+from fedfloor.errors import FailedRunError, RunLogError, counted, shown
 from fedfloor.files import ELSEWHERE, failed_write, finite, make_private, only_writer, refused_write, write_whole
 from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
@@ -54,6 +54,8 @@ HOLDING = "holding.json"  #: who holds what
 MACHINES = "machines.json"  #: what real machines said about themselves when they joined
 BOUNDS = "bounds.json"  #: the theorems beside what the run measured, written at its end
 TRADEOFF = "tradeoff.json"  #: delay and participation over V, beside the runs of a comparison
+
+_DRAWN_FROM = ("seed", "plant_seed", "radio.channels")  #: what decides the drawn numbers of floors
 
 
 @contextmanager
@@ -248,7 +250,10 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key) and key not in ("rounds", "name") and (held or not key.endswith(".held"))
     ]
+    if any(key in _DRAWN_FROM for key in changed):  # the numbers of floors are then drawn anew
+        changed = [key for key in changed if not key.startswith("floors[")]
     if changed:
+        changed.sort(key=lambda key: key.startswith("floors["))
         changes = ", ".join(f"{key} ({_quoted(old, key)} -> {_quoted(new, key)})" for key in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         problem = f"{folder}: cannot resume with a changed scenario: {changes}{more}"
@@ -265,7 +270,9 @@ def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
     """Refuse to resume a run up to a round that it has already passed."""
     if done is not None and rounds < done:
         advice = f"Ask for at least {done} with --rounds, or start a new run in another folder"
-        raise RunLogError(f"{folder}: has already run {done} rounds, but only {rounds} are asked for. {advice}")
+        raise RunLogError(
+            f"{folder}: has already run {counted(done, 'round')}, but only {rounds} are asked for. {advice}"
+        )
 
 
 def read_records(run: Path, most: int | None = None) -> list[RoundRecord]:

@@ -38,6 +38,7 @@ from fedfloor.scheduling.registry import (
     PolicySpec,
     make_policy,
     parse_policy,
+    shown_name,
     solver_of,
     with_settings,
 )
@@ -128,7 +129,7 @@ class PlanAnswer(Answer):
             for entry in self.gateways
         ]
         settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
-        name = f"{self.policy}:{settings}" if settings else self.policy
+        name = shown_name(f"{self.policy}:{settings}" if settings else self.policy)
         picture = bars(
             [(entry["name"], entry["delay_s"]) for entry in self.gateways if entry["channel"] is not None], "s"
         )

@@ -42,7 +42,7 @@ from fedfloor.scenario.reading import TomlTable
 from fedfloor.scenario.resolved import DERIVED
 from fedfloor.scenario.section import Section
 from fedfloor.scheduling.objects import PolicySource, name_policy
-from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, short_name, with_tradeoff_of
+from fedfloor.scheduling.registry import PolicySpec, make_policy, parse_policy, shown_name, with_tradeoff_of
 from fedfloor.scheduling.state import Scheduler
 from fedfloor.scheduling.traits import first_delay, needs_training, tradeoff_of
 from fedfloor.training.aggregation.registry import make_rule
@@ -70,8 +70,8 @@ class PlannedRun:
 
     @property
     def label(self) -> str:
-        """The policy without settings that are its defaults."""
-        return str(self.policy) if self.unnamed else short_name(self.policy)
+        """The name of the policy that people see."""
+        return shown_name(str(self.policy))
 
     @property
     def first_delay(self) -> str:
@@ -210,7 +210,7 @@ def _decided_by(policy: PolicySource | None, file: ScenarioFile, scenario: Scena
         return _with_policy(PlannedRun(file, scenario, named.spec, policy, unnamed=named.unnamed), named.spec, policy)
     given = parse_policy(policy)
     chosen = with_tradeoff_of(given, scenarios)
-    spec, scheduler = make_policy(chosen)
+    spec, scheduler = make_policy(chosen, given=policy)
     run = _with_policy(PlannedRun(file, scenario, spec, scheduler), spec, scheduler)
     if chosen == given:
         return run

@@ -35,7 +35,7 @@ def run_card(
         ("completed", f"{summary.completed} of {summary.selected} floor-rounds"),
         ("failures", failures),
         ("worst shortfall", number(summary.shortfall)),
-        ("energy a round", f"{number(summary.mean_energy)} J"),
+        ("energy per round", f"{number(summary.mean_energy)} J"),
     ]
     tests = [(record.round + 1, record.accuracy) for record in records if record.accuracy is not None]
     if tests:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fedfloor.arguments import checked, refuse_other
+from fedfloor.errors import counted
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.outcome import Seconds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
@@ -20,7 +21,7 @@ from fedfloor.runs.folder import read_records
 from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.shown import Shown, run_card
 from fedfloor.scenario import Scenario
-from fedfloor.scheduling.registry import PolicySpec
+from fedfloor.scheduling.registry import PolicySpec, shown_name
 
 
 @dataclass(frozen=True, eq=False)  # without slots, which leave no room for what is read once
@@ -45,10 +46,12 @@ class Run(Shown):
         return tuple(TimingRecord.of(index, seconds, Seconds()) for index, seconds in enumerate(self.solve_times))
 
     def __repr__(self) -> str:
-        return f"Run({self.scenario.name}, {self.policy}, {self.summary.rounds} rounds, folder={self.folder})"
+        rounds = counted(self.summary.rounds, "round")
+        return f"Run({self.scenario.name}, {shown_name(str(self.policy))}, {rounds}, folder={self.folder})"
 
     def _repr_html_(self) -> str:
-        title = f"{self.scenario.name}, {self.policy}: {self.summary.rounds} simulated rounds"
+        rounds = counted(self.summary.rounds, "simulated round")
+        title = f"{self.scenario.name}, {shown_name(str(self.policy))}: {rounds}"
         return run_card(title, self.summary, self.records)
 
 

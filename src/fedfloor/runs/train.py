@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.errors import ModelError
+from fedfloor.errors import ModelError, counted
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.checkpoint import Checkpoint
 from fedfloor.rounds.listeners.loggers import open_loggers
@@ -33,6 +33,7 @@ from fedfloor.runs.planned import PlannedRun
 from fedfloor.runs.shown import Shown, run_card
 from fedfloor.scenario import ScenarioFile
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.scheduling.registry import shown_name
 from fedfloor.scheduling.traits import needs_sample_losses
 from fedfloor.theory.bounds import Bound
 from fedfloor.training.data.holding import Holding, gather
@@ -82,14 +83,16 @@ class TrainedRun(Shown):
         return scaled_model(self.scenario.model, served.weights, served.mean, served.deviation)
 
     def _repr_html_(self) -> str:
-        title = f"{self.scenario.name}, {self.records[-1].policy}: {len(self.records)} rounds"
+        rounds = counted(len(self.records), "round")
+        title = f"{self.scenario.name}, {shown_name(self.records[-1].policy)}: {rounds}"
         result = ("error", f"{self.error:.4g}") if self.accuracy is None else ("test accuracy", f"{self.accuracy:.1%}")
         return run_card(title, self.summary, self.records, [result])
 
     def __repr__(self) -> str:
         result = f"error {self.error:.4g}" if self.accuracy is None else f"accuracy {self.accuracy:.4f}"
-        rounds = f"{len(self.records)} rounds, {result}"
-        return f"TrainedRun({self.scenario.name}, {self.records[-1].policy}, {rounds}, folder={self.folder})"
+        rounds = f"{counted(len(self.records), 'round')}, {result}"
+        policy = shown_name(self.records[-1].policy)
+        return f"TrainedRun({self.scenario.name}, {policy}, {rounds}, folder={self.folder})"
 
     @property
     def best_error(self) -> tuple[float, int] | None:

@@ -90,13 +90,21 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
             raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise model.classes.")
 
 
+def _check_cuts(file: ScenarioFile, depth: int, label: str) -> None:
+    """Check the cuts of the file against the number of layers first, because no other value mends that."""
+    least, baseline = file.training.min_cut, file.baseline.cut
+    for key, cut in (("training.min_cut", least), ("baseline.cut", baseline)):
+        if cut > depth:
+            raise ScenarioError(f"{label}: {key}: must be <= {depth}, the number of layers, got {cut}. Lower it.")
+    if baseline < least:
+        problem = f"must be >= training.min_cut = {least}, got {baseline}"
+        raise ScenarioError(f"{label}: baseline.cut: {problem}. Set baseline.cut = {least} too.")
+
+
 def build(file: ScenarioFile, label: str) -> Scenario:
     """Plant in SI units of an expanded scenario that has a layer list."""
     assert file.model.layers is not None
-    depth = len(file.model.layers)
-    for key, cut in (("baseline.cut", file.baseline.cut), ("training.min_cut", file.training.min_cut)):
-        if cut > depth:
-            raise ScenarioError(f"{label}: {key}: must be <= {depth}, the number of layers, got {cut}. Lower it.")
+    _check_cuts(file, len(file.model.layers), label)
     folder = Path(label).parent
     traces = {kind: folder / path for kind, path in file.traces if path is not None}
     return Scenario(

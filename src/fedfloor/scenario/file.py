@@ -459,10 +459,7 @@ class ScenarioFile(Section):
         return self
 
     @model_validator(mode="after")
-    def _cuts_agree(self) -> Self:
-        if self.baseline.cut < self.training.min_cut:
-            problem = f"must be >= training.min_cut = {self.training.min_cut}, got {self.baseline.cut}"
-            raise finding(problem, below="baseline.cut")
+    def _width_has_an_effect(self) -> Self:
         if "width" not in MODEL_SETTINGS.get(self.model.name, ()) and self.costs.width is not None:
             raise finding(f"has no effect on the model {shown(self.model.name)}. Leave it out", below="costs.width")
         return self

@@ -15,6 +15,8 @@ from fedfloor.scenario.section import Flag, Section, finding
 #: settings that have an effect on each built-in model; a model of your own has none
 MODEL_SETTINGS = {"vgg11": ("width", "head", "batch_norm"), "cnn": ("width", "batch_norm"), "mlp": ("width",)}
 
+_INFERRED = "Remove model.layers, so that it is inferred (extra 'train'), or make the two equal"
+
 Width = Annotated[float, Strict(), Field(ge=0.001, le=64)]
 
 
@@ -58,13 +60,11 @@ class Model(Section):
             return self
         if self.layers[0].input_size != math.prod(self.input):
             taken, given = shown(list(self.layers[0].input)), shown(list(self.input))
-            problem = f"takes {taken} but model.input is {given}. Make the two equal"
-            raise finding(problem, below="layers[0].input")
+            problem = f"takes {taken} but model.input is {given}"
+            raise finding(f"{problem}. {_INFERRED}", below="layers[0].input")
         if self.layers[-1].output != (self.classes,):
-            problem = (
-                f"gives {shown(list(self.layers[-1].output))} but model.classes is {self.classes}. Make the two equal"
-            )
-            raise finding(problem, below=f"layers[{len(self.layers) - 1}].output")
+            problem = f"gives {shown(list(self.layers[-1].output))} but model.classes is {self.classes}"
+            raise finding(f"{problem}. {_INFERRED}", below=f"layers[{len(self.layers) - 1}].output")
         names = [layer.name for layer in self.layers]
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.compute import computing_energy, exceeds, split_of
-from fedfloor.errors import shown
+from fedfloor.errors import SettingError, shown
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import link_times, training_usage, usage_of
 
@@ -35,7 +35,7 @@ class Selecting:
     def __post_init__(self) -> None:
         if self.allocation not in ALLOCATIONS:
             names = f"{', '.join(ALLOCATIONS[:-1])} or {ALLOCATIONS[-1]}"
-            raise ValueError(f"allocation must be {names}, got {shown(self.allocation)}")
+            raise SettingError(f"allocation must be {names}, got {shown(self.allocation)}")
 
     def delays(self, state: RoundState) -> Floats:
         """Delay of every floor on every channel under the allocation in use, (M, J) [s]."""

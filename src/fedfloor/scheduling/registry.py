@@ -11,7 +11,7 @@ __all__ = [
     "name_of_class",
     "parse_policy",
     "policy_summaries",
-    "short_name",
+    "shown_name",
     "solver_of",
     "tradeoff_of_spec",
     "with_settings",
@@ -107,13 +107,30 @@ def name_now(logged: str) -> str:
         return logged
 
 
-def make_policy(spec: PolicySpec, file: str | Path | None = None) -> tuple[PolicySpec, Scheduler]:
+@lru_cache  # as above
+def shown_name(logged: str) -> str:
+    """The one name that people see: as `name_now`, without the solver where that is the default."""
+    name = name_now(logged)
+    if name.partition(":")[0] not in _BUILT_IN:
+        return name
+    try:
+        spec = parse_policy(name)
+    except PolicyError:
+        return name
+    key = _built_in_kind(spec).solver_setting
+    others = _without_defaults(spec, _load(spec.name))
+    return str(PolicySpec(spec.name, tuple(pair for pair in spec.settings if pair[0] != key or pair in others)))
+
+
+def make_policy(
+    spec: PolicySpec, file: str | Path | None = None, *, given: str | None = None
+) -> tuple[PolicySpec, Scheduler]:
     """Create a policy; returns its spec with every setting filled in, and the policy.
 
-    Errors name the scenario's file, if that names the policy.
+    Errors name the scenario's file, if that names the policy, or quote what was `given`.
     """
     kind = _load(spec.name, f"policy {shown(spec.name)}" if file is None else f"{file}: policy.name {shown(spec.name)}")
-    label = f"policy {shown(str(spec))}" if file is None else f"{file}: policy.settings of {shown(spec.name)}"
+    label = f"policy {shown(given or str(spec))}" if file is None else f"{file}: policy.settings of {shown(spec.name)}"
     policy: Scheduler = made(kind, dict(spec.settings), label, PolicyError, page=PAGE)
     settings = in_declared_types(kind, dict(spec.settings))
     return PolicySpec(spec.name, _all_settings(spec, _entries(kind), policy, settings)), policy
@@ -182,11 +199,6 @@ def _built_in_kind(spec: PolicySpec) -> PolicyKind:
 
 def _setting(spec: PolicySpec, key: str | None) -> Setting | None:
     return None if key is None else dict(spec.settings).get(key)
-
-
-def short_name(spec: PolicySpec) -> str:
-    """Name of a policy with only those settings that differ from its defaults."""
-    return str(PolicySpec(spec.name, _without_defaults(spec, _load(spec.name))))
 
 
 def _named_settings(spec: PolicySpec) -> tuple[tuple[str, Setting], ...]:

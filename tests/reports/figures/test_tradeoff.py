@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedfloor.reports.figures.tradeoff import measure
+from fedfloor.reports.figures.tradeoff import measure, plot
+from fedfloor.reports.results import results_of
 from fedfloor.theory.tradeoff import TradeoffPoint
 from tests.reports.logs import collection_of, simulated
 
@@ -28,3 +29,16 @@ def test_one_v_is_no_tradeoff_and_a_measured_one_is_kept(tmp_path: Path) -> None
     assert sweep.v.tolist() == [0, 1]
     assert np.isnan(sweep.delay_bound).all()
     assert sweep.shortfall_bound[1] == 0.4
+
+
+def test_bounds_are_spoken_of_only_where_there_are_any(tmp_path: Path) -> None:
+    run = simulated(tmp_path, "ddsra:v=1")
+    without = TradeoffPoint(1.0, 2.0, 0.1, None, None)
+    for point, (delay, shortfall) in (
+        (without, ("Should fall as V grows. No bounds: no run met its rates.", "should grow with V.")),
+        (replace(without, delay_bound_s=3.0), ("and stay below its bound. Dotted lines are", "should grow with V.")),
+        (replace(without, shortfall_bound=0.4), ("No bounds", "should grow with V. Dotted lines are bounds")),
+    ):
+        notes = [panel.note for panel in plot(results_of(collection_of(run, tradeoff=(point,))))]
+        assert delay in notes[0]
+        assert shortfall in notes[1]

@@ -363,4 +363,5 @@ def test_the_command_prints_its_address_first_and_ends_with_ctrl_c(form: str, fi
         finally:
             killer.cancel()
             process.kill()
-    assert (process.returncode, rest, errors) == (0, "", "")
+    said = "" if form == "json" else "Open this address in a browser. Ctrl-C ends the page; the run goes on.\n"
+    assert (process.returncode, rest, errors) == (0, "", said)

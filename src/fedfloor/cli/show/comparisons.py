@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rich.progress import Progress, TaskID
 
 from fedfloor.cli.show.terminal import ERR, columns
+from fedfloor.errors import counted
 from fedfloor.reports.making import STEPS
 from fedfloor.runs import tradeoff
 from fedfloor.runs.compare import Watch
@@ -42,7 +43,7 @@ def _name(run: PlannedRun) -> str:
 
 
 def _label(run: PlannedRun) -> str:
-    return f"{run.policy} seed {run.scenario.seed}"
+    return f"{run.label} seed {run.scenario.seed}"
 
 
 class _View:
@@ -90,7 +91,7 @@ class _View:
         self._done[name] = done
         result = self._results.get(name, "")
         if self._lines and 10 * done // total > 10 * before // total:
-            parts = filter(None, (f"{_label(run)}: {done} of {total} rounds done", result))
+            parts = filter(None, (f"{_label(run)}: {done} of {counted(total, 'round')} done", result))
             ERR.print(", ".join(parts), soft_wrap=True)
         self._show(run, result)
         if self._all is not None:

@@ -91,8 +91,8 @@ def print_holding(holding: HoldingTable, most: int = 60) -> None:
     devices = holding["devices"]
     total = sum(device["held"] for device in devices)
     split = "" if holding["partition"] is None else f", partition '{holding['partition']}'"
-    whole = holding["origin"] if holding["data"] in holding["origin"] else f"{holding['data']} ({holding['origin']})"
-    OUT.print(f"{whole}{split}", style="bold", soft_wrap=True)
+    origin = holding["origin"].removesuffix(f" {named(holding['data'])}")  # files are named once
+    OUT.print(f"{holding['data']} ({origin}){split}", style="bold", soft_wrap=True)
     OUT.print(f"{total:,} samples on {len(devices)} devices, {holding['test_samples']:,} test samples")
     largest = max(max(device["classes"]) for device in devices)
     is_named = all(device["floor"] in device["name"] for device in devices)

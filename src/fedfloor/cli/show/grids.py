@@ -9,8 +9,10 @@ from rich.progress import Progress, TaskID
 
 from fedfloor.cli.show.runs import summary_json
 from fedfloor.cli.show.terminal import ERR, OUT, columns, print_table, table_of
+from fedfloor.errors import counted
 from fedfloor.rounds.summary import RunSummary
 from fedfloor.runs.vary import FIGURE, Grid, PlannedGrid, value_text
+from fedfloor.scheduling.registry import shown_name
 
 _MEASURES: tuple[tuple[str, Callable[[RunSummary], str]], ...] = (
     ("mean delay [s]", lambda summary: f"{summary.mean_delay:#.4g}"),
@@ -62,12 +64,14 @@ def print_grid(grid: Grid) -> None:
     several = len({cell.policy for cell in grid.cells}) > 1
     who = ("policy",) if several else ()
     rounds = {cell.summary.rounds for cell in grid.cells}
-    length = f"{rounds.pop()} rounds each" if len(rounds) == 1 else "rounds as set"
-    title = ", ".join([grid.scenario, *([] if several else [grid.cells[0].policy]), length])
+    length = f"{counted(rounds.pop(), 'round')} each" if len(rounds) == 1 else "rounds as set"
+    title = ", ".join([grid.scenario, *([] if several else [shown_name(grid.cells[0].policy)]), length])
     table = table_of(title, *grid.keys, *who, *(name for name, _ in _MEASURES), left=len(grid.keys) + len(who))
     for cell in grid.cells:
         settings = [value_text(cell.settings[key]) for key in grid.keys]
-        table.add_row(*settings, *([cell.policy] if several else []), *(form(cell.summary) for _, form in _MEASURES))
+        table.add_row(
+            *settings, *([shown_name(cell.policy)] if several else []), *(form(cell.summary) for _, form in _MEASURES)
+        )
     print_table(table)
     OUT.print("floors: completed per round; failed and energy: per round; shortfall: of the floor that is worst off")
     OUT.print(f"table: {grid.table}", soft_wrap=True)

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from fedfloor.characters import printable
 from fedfloor.cli.show.terminal import ERR, OUT
-from fedfloor.cli.show.watching import remark
+from fedfloor.cli.show.watching import remark, say_resumed
+from fedfloor.errors import counted
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import result_of_test, summarise
@@ -73,7 +74,7 @@ def print_deployed(run: "DeployedRun") -> None:
     summary = summarise(run.records)
     tested = "no test set" if run.accuracy is None else f"test accuracy {run.accuracy:.1%}"
     tested = tested if run.error is None else f"test error {run.error:.4g}"
-    OUT.print(f"{summary.rounds} rounds, {tested}, {summary.clock:.4g} s in rounds", soft_wrap=True)
+    OUT.print(f"{counted(summary.rounds, 'round')}, {tested}, {summary.clock:.4g} s in rounds", soft_wrap=True)
     OUT.print(f"log: {run.folder}; `fedfloor report {run.folder}` draws it", soft_wrap=True)
 
 
@@ -104,6 +105,8 @@ class PlantView:
         """Take note of an event."""
         if event.resumed is not None:
             self.done = event.resumed
+            if not self._quiet:
+                say_resumed(self._planned, event.resumed)
         if event.training:
             self._note = f"round {self.done}"
             self._now = {name: "training" if name in event.training else "waiting" for name in self._now}
@@ -120,7 +123,7 @@ class PlantView:
                 self._last[gateway.name] = gateway
             self._completed[gateway.name] += gateway.completed
         result = result_of_test(record)
-        note = f"{self.done} of {self._planned.scenario.rounds} rounds, clock {record.clock:.4g} s"
+        note = f"{self.done} of {counted(self._planned.scenario.rounds, 'round')}, clock {record.clock:.4g} s"
         self._note = ", ".join(filter(None, (note, result)))
         if not self.is_live and not self._quiet:
             ERR.print(f"{self._note}, delay {record.delay:.3g} s", soft_wrap=True)

@@ -5,8 +5,9 @@ __all__ = ["print_plan"]
 from collections import Counter
 
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
+from fedfloor.errors import counted
 from fedfloor.runs.plan import PlanAnswer
-from fedfloor.scheduling.registry import PolicySpec
+from fedfloor.scheduling.registry import PolicySpec, shown_name
 
 _PARTS = ("delay", "download", "train", "upload")
 
@@ -15,7 +16,8 @@ def print_plan(decided: PlanAnswer) -> None:
     """Which floors are selected and how; then which are not, and why."""
     served = [entry for entry in decided["gateways"] if entry["channel"] is not None]
     spec = PolicySpec(decided["policy"], tuple(decided["settings"].items()))
-    head = f"{spec}, round {decided['round']}: {len(served)} of {len(decided['gateways'])} floors"
+    floors = counted(len(decided["gateways"]), "floor")
+    head = f"{shown_name(str(spec))}, round {decided['round']}: {len(served)} of {floors}"
     OUT.print(f"{head}, delay {decided['delay_s']:.4g} s", style="bold")
     gap = decided["optimality_gap"]
     proof = "" if gap is None else ", proven optimal" if gap <= 1e-9 else f", proven within {gap:.1g} of V x delay"

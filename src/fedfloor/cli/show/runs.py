@@ -8,9 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
+from fedfloor.errors import counted
 from fedfloor.rounds.summary import RunSummary, summary_row
 from fedfloor.runs.simulate import Run
-from fedfloor.scheduling.registry import name_now
+from fedfloor.scheduling.registry import shown_name
 
 if TYPE_CHECKING:
     from fedfloor.runs.evaluate import Evaluation
@@ -33,6 +34,7 @@ def print_training(runs: "Sequence[TrainedRun]", *, theory: bool) -> None:
         _print_bounds(summaries, runs)
     for summary, done in zip(summaries, runs, strict=True):
         holding = done.holding
+        left = "its device" if summary.raw_device_rounds == 0 else "its floor"
         resumed = "" if done.resumed == 0 else f" (resumed after {done.resumed})"
         tested = f"{done.holding.samples.test_labels.size:,} samples"
         if done.confusion is None:
@@ -41,10 +43,11 @@ def print_training(runs: "Sequence[TrainedRun]", *, theory: bool) -> None:
             guessing = f"guessing: {1 / done.confusion.shape[0]:.0%}"
             result = f"test accuracy {done.accuracy:.1%} ({tested}; {guessing})"
         OUT.print(
-            f"{_short(summary)}: after {summary.rounds} rounds{resumed} and {amount(summary.clock, 's')} of simulated "
-            f"time, {result}, trained on "
-            f"{holding.samples.labels.size:,} samples of {holding.histogram.shape[0]} devices ({holding.origin}); "
-            "no sample left its floor.",
+            f"{_short(summary)}: after {counted(summary.rounds, 'round')}{resumed} and {amount(summary.clock, 's')} "
+            f"of simulated time, {result}, trained on "
+            f"{holding.samples.labels.size:,} samples of {counted(holding.histogram.shape[0], 'device')} "
+            f"({holding.origin}); "
+            f"no sample left {left}.",
             style="bold",
         )
     _print_folders(runs)
@@ -70,7 +73,7 @@ def _print_summaries(
         "mean delay [s]": [f"{summary.mean_delay:#.4g}" for summary in summaries],
         "95th percentile [s]": [f"{summary.p95_delay:#.4g}" for summary in summaries],
         "simulated time [s]": [f"{summary.clock:.5g}" for summary in summaries],
-        "energy a round [J]": [f"{summary.mean_energy:#.4g}" for summary in summaries],
+        "energy per round [J]": [f"{summary.mean_energy:#.4g}" for summary in summaries],
         "completed": [str(summary.completed) for summary in summaries],
         **{f"failed: {cause}": [str(summary.failures.get(cause, 0)) for summary in summaries] for cause in causes},
         "worst shortfall": [f"{summary.shortfall:.3f}" for summary in summaries],
@@ -80,7 +83,7 @@ def _print_summaries(
     rounds = [summary.rounds for summary in summaries]
     if len(set(rounds)) > 1:
         rows = {"rounds": [str(count) for count in rounds], **rows}
-    table = table_of(f"{_span(rounds, 'd')} rounds", "", *names)
+    table = table_of(f"{_span(rounds, 'd')} {'round' if max(rounds) == 1 else 'rounds'}", "", *names)
     for label, cells in rows.items():
         table.add_row(label, *cells)
     print_table(table)
@@ -127,7 +130,7 @@ def _learning_rows(runs: "Sequence[TrainedRun]") -> dict[str, list[str]]:
 
 
 def _short(summary: RunSummary) -> str:
-    return name_now(summary.policy).removesuffix(",solver=exact")
+    return shown_name(summary.policy)
 
 
 def _print_bounds(summaries: Sequence[RunSummary], runs: "Sequence[TrainedRun]") -> None:
@@ -159,7 +162,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     is_number = evaluation["accuracy"] is None
     result = f"error {evaluation['error']:.4g}" if is_number else f"accuracy {evaluation['accuracy']:.2%}"
     OUT.print(
-        f"{evaluation['run']}, after {evaluation['rounds']} rounds: test {result} "
+        f"{evaluation['run']}, after {counted(evaluation['rounds'], 'round')}: test {result} "
         f"({evaluation['samples']:,} samples), test loss {evaluation['loss']:.4f}",
         style="bold",
     )

@@ -13,6 +13,7 @@ from rich.table import Table
 from fedfloor.api import ScenarioCheck
 from fedfloor.cli.show.terminal import OUT, amount, print_table, table_of
 from fedfloor.costs.headline import CostSource, Headline
+from fedfloor.errors import counted
 from fedfloor.runs.profile import Profile
 from fedfloor.scenario.catalogue import DATASETS
 from fedfloor.scenario.file import Deploy, Precision
@@ -48,9 +49,10 @@ def check_as_json(checked: ScenarioCheck) -> dict[str, object]:
 
 def print_check(scenario: Scenario, headline: Headline) -> None:
     """Print what a scenario resolves to."""
-    size = f"{len(scenario.floors)} floors, {len(scenario.devices)} devices, {scenario.radio.channels} channels"
+    sizes = (("floor", len(scenario.floors)), ("device", len(scenario.devices)), ("channel", scenario.radio.channels))
+    size = ", ".join(counted(number, thing) for thing, number in sizes)
     seeds = f"seed {scenario.seed}" + ("" if scenario.plant_seed is None else f", plant seed {scenario.plant_seed}")
-    OUT.print(f"{scenario.name} is valid: {size}, {scenario.rounds} rounds, {seeds}", style="bold")
+    OUT.print(f"{scenario.name} is valid: {size}, {counted(scenario.rounds, 'round')}, {seeds}", style="bold")
     model, training, need = scenario.model, scenario.training, headline.at_cut_1
     width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
     plain = scenario.precision == Precision()
@@ -99,12 +101,15 @@ def _print_other_batches(headline: Headline) -> None:
 
 
 def _print_classes(scenario: Scenario) -> None:
-    """Print a note if floors ask for more classes than there are, which only a user's data allows."""
+    """Print a note if floors ask for more classes than there are, which only a user's code for data allows."""
+    if scenario.data.kind != "own" and scenario.data.says_holders:  # files that name the devices decide it
+        return
     classes = scenario.model.classes
     numbers = [floor.classes_per_device or 0 for floor in scenario.floors]
     many = [number for number in numbers if number > classes]
     if many:
-        asked = f"{len(many)} of {len(numbers)} floors have classes_per_device up to {max(many)}"
+        verb = "has" if len(many) == 1 else "have"
+        asked = f"{len(many)} of {counted(len(numbers), 'floor')} {verb} classes_per_device up to {max(many)}"
         exist = f"{classes} classes exist" if classes > 1 else "one class exists"
         OUT.print(f"{asked}, but {exist}: their devices hold all that there are.", style="yellow", soft_wrap=True)
 
@@ -122,7 +127,7 @@ def _print_warnings(scenario: Scenario, headline: Headline, most: int = 10) -> N
     if not headline.obstacles and not headline.weak_links:
         OUT.print("Every floor can take part, given full energy, mean gain and time.", style="green")
     if headline.obstacles:
-        text = f"{able} of {len(scenario.floors)} floors can ever take part."
+        text = f"{able} of {counted(len(scenario.floors), 'floor')} can ever take part."
         OUT.print(text, style="yellow" if able else "red")
     if headline.weak_links:
         OUT.print(f"{len(headline.weak_links)} floors need better than mean gain to upload.", style="yellow")
@@ -157,7 +162,8 @@ def _precision(scenario: Scenario, headline: Headline) -> str:
 
 def _held(headline: Headline) -> str:
     if headline.samples is None:
-        return "the samples of every device are known when the data is loaded; costs here use those of the scenario"
+        use = "costs here still use `samples` of the scenario; `fedfloor data show` has the real numbers"
+        return f"the samples of every device are known when the data is loaded; {use}"
     return f"{headline.samples:,} samples held by devices"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fedfloor.cli.show.terminal import OUT, print_table, progress, table_of
+from fedfloor.errors import counted
 from fedfloor.runs.tradeoff import STEPS
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.policies.ddsra import Ddsra
@@ -22,7 +23,7 @@ def sweeping(scenario: Scenario, *, quiet: bool) -> Iterator[Callable[[], None]]
 
 def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
     """Delay and participation over V, with the bounds of Theorem 2."""
-    title = f"{scenario.name}, {scenario.rounds} rounds per V"
+    title = f"{scenario.name}, {counted(scenario.rounds, 'round')} per V"
     table = table_of(title, "V", "mean delay", "delay bound", "shortfall", "shortfall bound")
     for point in points:
         delay_bound = "none" if point.delay_bound_s is None else f"{point.delay_bound_s:.4g} s"

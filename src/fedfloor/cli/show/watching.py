@@ -1,6 +1,6 @@
 """The progress of a run: a live bar on a terminal, a line per evaluation in a file or a pipe."""
 
-__all__ = ["View", "page_ready", "remark", "simulating", "training", "working"]
+__all__ = ["View", "page_ready", "remark", "say_resumed", "simulating", "training", "working"]
 
 import json
 import threading
@@ -11,6 +11,7 @@ from rich.progress import Progress, TaskID
 from rich.text import Text
 
 from fedfloor.cli.show.terminal import ERR, progress
+from fedfloor.errors import counted
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -73,6 +74,13 @@ def _said_later(name: str) -> threading.Timer:
     return timer
 
 
+def say_resumed(planned: PlannedRun, rounds: int) -> None:
+    """Say on standard error after how many rounds a run goes on, or that there is nothing to resume."""
+    resumed = f"resuming after {rounds} of {counted(planned.scenario.rounds, 'round')}"
+    nothing = f"{planned.folder}: nothing to resume; starting a new run"
+    ERR.print(resumed if rounds else nothing, soft_wrap=True)
+
+
 class View:
     """What is known of a run so far, and the bar that shows as much of it as there is room for."""
 
@@ -112,9 +120,7 @@ class View:
         self.done = rounds
         self._bar.reset(self._task, completed=rounds)  # earlier rounds say nothing about the time that is left
         if not self._quiet:
-            resumed = f"resuming after {rounds} of {self._planned.scenario.rounds} rounds"
-            nothing = f"no checkpoint in {self._planned.folder}: starting from the beginning"
-            ERR.print(resumed if rounds else nothing, soft_wrap=True)
+            say_resumed(self._planned, rounds)
 
     def _end_round(self, record: RoundRecord) -> None:
         self.done = record.round + 1
@@ -127,12 +133,12 @@ class View:
         self._result = result
         if not self._live and not self._quiet:
             parts = filter(None, (self._result, self._loss, self._clock))
-            rounds = f"{self.done} of {self._planned.scenario.rounds} rounds done"
+            rounds = f"{self.done} of {counted(self._planned.scenario.rounds, 'round')} done"
             ERR.print(f"{self._planned.label}: {rounds}, {', '.join(parts)}", soft_wrap=True)
 
 
 def page_ready(url: str, *, as_json: bool) -> None:
     """Print the address of a page as the first line, or as one line of JSON; how to end is said on standard error."""
     print(json.dumps({"url": url}) if as_json else url, flush=True)
-    if ERR.is_terminal:
+    if ERR.is_terminal or not as_json:
         ERR.print("Open this address in a browser. Ctrl-C ends the page; the run goes on.", soft_wrap=True)

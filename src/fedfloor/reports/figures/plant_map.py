@@ -89,7 +89,7 @@ FIGURE = Figure(
     section=RUN,
     title="Map of floors and devices",
     caption="Distances to the base station are true, directions are not. The colour shows how many layers a device "
-    "trains itself.",
+    "trains itself: the mean over the run, unless the cuts of one round are chosen above.",
     wide=True,
     draw=None,
     plot=plot,

@@ -3,7 +3,7 @@
 __all__ = ["FIGURE", "Tradeoff", "draw", "measure", "plot"]
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ from fedfloor.reports.sections import TRADEOFF
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
+
+_DOTTED = "Dotted lines are bounds of Theorem 2."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,15 +144,27 @@ def plot(results: Results) -> tuple[Panel, ...]:
             Plot(delays, {**shared, "yaxis": delay_axis}),
             id="tradeoff-delay",
             title="Delay over V",
-            note="Should fall as V grows, and stay below its bound.",
+            note=_delay_note(sweeps, swept=bool(results.collection.tradeoff)),
         ),
         Panel(
             Plot(shortfalls, {**shared, "yaxis": shortfall_axis}),
             id="tradeoff-shortfall",
             title="Shortfall over V",
-            note="The worst shortfall of any floor; should grow with V.",
+            note="The worst shortfall of any floor; should grow with V."
+            + (f" {_DOTTED}" if _has_bound(sweep.shortfall_bound for sweep in sweeps) else ""),
         ),
     )
+
+
+def _delay_note(sweeps: Sequence[Tradeoff], *, swept: bool) -> str:
+    """How to read the panel of the delay; `swept`: whether bounds were looked for, which only `tradeoff` does."""
+    if _has_bound(sweep.delay_bound for sweep in sweeps):
+        return f"Should fall as V grows, and stay below its bound. {_DOTTED}"
+    return "Should fall as V grows." + (" No bounds: no run met its rates." if swept else "")
+
+
+def _has_bound(bounds: Iterable[Floats]) -> bool:
+    return any(bool(np.isfinite(bound).any()) for bound in bounds)
 
 
 def _traces(sweep: Tradeoff, looks: Sequence[Look], x: Floats, values: Floats, number: str) -> list[Trace]:
@@ -207,7 +221,7 @@ FIGURE = Figure(
     position=120,
     section=TRADEOFF,
     title="Delay and shortfall over V",
-    caption="Dotted lines are bounds of Theorem 2.",
+    caption="Every point is a run with this V.",
     missing="There is no sweep over V here: save the output of `fedfloor tradeoff SCENARIO --format json` as "
     "`tradeoff.json` beside the runs, or compare ddsra with several V.",
     draw=draw,

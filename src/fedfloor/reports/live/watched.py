@@ -24,6 +24,7 @@ from fedfloor.reports.page import content_of
 from fedfloor.reports.palette import looks_of
 from fedfloor.reports.reading import put_together, run_folders
 from fedfloor.reports.results import Results
+from fedfloor.scheduling.registry import shown_name
 
 _STEP = 0.4  #: [s] of reading for one question, so that a long log is read while the page is already there
 _RUNS = 200  #: of a folder
@@ -129,7 +130,7 @@ class Watched:
                     failures[cause] = failures.get(cause, 0) + count
             entry |= {
                 "log": log.generation,
-                "policy": log.policy,
+                "policy": shown_name(log.policy),
                 "rounds": log.rounds,
                 "clock": log.clock,
                 "measured": log.is_measured,

@@ -5,7 +5,7 @@ __all__ = ["Ddsra"]
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedfloor.errors import shown
+from fedfloor.errors import SettingError, shown
 from fedfloor.scheduling.solver.solution import SOLVERS, Solution
 from fedfloor.scheduling.state import Decision, RoundState
 
@@ -22,9 +22,9 @@ class Ddsra:
 
     def __post_init__(self) -> None:
         if isinstance(self.v, bool | str) or not 0.0 <= self.v <= 1e30:
-            raise ValueError(f"v must be a number from 0 to 1e30, got {shown(self.v)}")
+            raise SettingError(f"v must be a number from 0 to 1e30, got {shown(self.v)}")
         if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be {' or '.join(SOLVERS)}, got {shown(self.solver)}")
+            raise SettingError(f"solver must be {' or '.join(SOLVERS)}, got {shown(self.solver)}")
 
     @property
     def tradeoff(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import shown
+from fedfloor.errors import SettingError, shown
 from fedfloor.references import check_setting
 from fedfloor.training.aggregation.contract import Gathered, Memory, Step, stepped
 
@@ -30,7 +30,7 @@ class FedYogi:
         check_setting("beta2", self.beta2, 0.0, 0.9999)
         check_setting("tau", self.tau, 1e-12, 1e3)
         if self.second_moment not in _SECOND_MOMENTS:
-            raise ValueError(f"second_moment must be yogi, adam or adagrad, got {shown(self.second_moment)}")
+            raise SettingError(f"second_moment must be yogi, adam or adagrad, got {shown(self.second_moment)}")
 
     def step(self, gathered: Gathered, memory: Memory) -> Step:
         """Step by the moments (Algorithm 2 of the paper)."""
