@@ -8,6 +8,7 @@ __all__ = [
     "holding",
     "listing",
     "measure",
+    "new_flower_app",
     "profile",
     "scenario_schema",
     "starter_scenario",
@@ -93,6 +94,14 @@ def starter_scenario(preset: str | None = None) -> str:
     from fedfloor.scenario import starter
 
     return starter(preset)
+
+
+@checked
+def new_flower_app(name: str) -> Path:
+    """Write a Flower app whose rounds fedfloor decides, into a new folder of this name, and return that folder."""
+    from fedfloor.flower.writing import write_app
+
+    return write_app(name)
 
 
 def scenario_schema() -> object:
