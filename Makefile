@@ -36,7 +36,7 @@ $(VENV)/.train: $(VENV)/.core
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing fedfloor, torch and the tools for development into $(VENV) ..."
-	@$(INSTALL) '.[train,report,ray,deploy,dev]'
+	@$(INSTALL) '.[train,report,ray,deploy,flower,dev]'
 	@touch $(VENV)/.core $(VENV)/.train $@
 
 $(VENV)/.compiled: $(VENV)/.core

@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict, UserConfigValue
 from flwr.clientapp import ClientApp
 from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.task_pb2 import Task
 from flwr.server.superlink.fleet.vce.vce_api import _register_nodes
 from flwr.server.superlink.linkstate import InMemoryLinkState, LinkStateFactory
 from flwr.server.superlink.linkstate.in_memory_linkstate import RunRecord
+from flwr.serverapp import Grid
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.run import Run
@@ -44,13 +47,18 @@ class Federation(InMemoryGrid):
         return [self._answer(message) for message in sent]
 
     def _answer(self, message: Message) -> Message:
-        node = message.metadata.dst_node_id
-        config = {"partition-id": self.partition[node], "num-partitions": len(self.partition)}
-        context = Context(run_id=1, node_id=node, node_config=config, state=RecordDict(), run_config={})
-        try:
-            return self.app(message, context)
-        except ValueError as error:
-            return Message(Error(code=2, reason=str(error)), reply_to=message)
+        partition = self.partition[message.metadata.dst_node_id]
+        return answered(self.app, message, {"partition-id": partition, "num-partitions": len(self.partition)})
+
+
+def answered(app: ClientApp, message: Message, config: dict[str, UserConfigValue]) -> Message:
+    """What a ClientApp on a node with this config answers; an error becomes a message, as in the runtimes."""
+    node = message.metadata.dst_node_id
+    context = Context(run_id=1, node_id=node, node_config=config, state=RecordDict(), run_config={})
+    try:
+        return app(message, context)
+    except ValueError as error:
+        return Message(Error(code=2, reason=str(error)), reply_to=message)
 
 
 def line_arrays() -> ArrayRecord:
@@ -65,10 +73,10 @@ def line_app(fails: Callable[[int, int], bool] = lambda partition, number: False
     @app.train()
     def train(message: Message, context: Context) -> Message:
         partition = int(context.node_config["partition-id"])
-        if fails(partition, int(message.content["config"]["server-round"])):
+        if fails(partition, int(str(message.content.config_records["config"]["server-round"]))):
             raise ValueError("the machine is broken")
         target = {"b": np.arange(3, dtype=np.float32) + partition, "a": np.asarray(np.float32(partition))}
-        arrays = {key: array.numpy() for key, array in message.content["arrays"].items()}
+        arrays = {key: array.numpy() for key, array in message.content.array_records["arrays"].items()}
         moved = {key: Array(np.asarray((arrays[key] + target[key]) / 2)) for key in arrays}
         loss = float(np.abs(arrays["b"] - target["b"]).mean())
         metrics = MetricRecord({"num-examples": 10 + partition, "train_loss": loss})
@@ -80,3 +88,42 @@ def line_app(fails: Callable[[int, int], bool] = lambda partition, number: False
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
+
+
+@dataclass
+class SuperNodes(Grid):
+    """A grid as a SuperLink shows it: nodes with names, or with configs that only their ClientApps know."""
+
+    app: ClientApp
+    names: dict[int, str]  #: of the registered nodes, by node id
+    configs: dict[int, dict[str, UserConfigValue]] = field(default_factory=dict)  #: of nodes, by node id
+    later: list[tuple[int, str]] = field(default_factory=list)  #: nodes that connect one by one, each after a look
+
+    def set_run(self, run: Run) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Run:
+        raise NotImplementedError
+
+    def create_message(self, *_: object, **__: object) -> Message:
+        raise NotImplementedError
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        raise NotImplementedError
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        raise NotImplementedError
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.names)
+
+    def get_nodes(self) -> list[NodeInfo]:
+        nodes = [NodeInfo(node_id=node, name=name or None) for node, name in self.names.items()]
+        if self.later:
+            node, name = self.later.pop(0)
+            self.names[node] = name
+        return nodes
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        return [answered(self.app, message, self.configs[message.metadata.dst_node_id]) for message in messages]

@@ -20,6 +20,7 @@ from fedfloor.errors import shown
 Tensors = Mapping[str, npt.NDArray[np.generic]]
 
 _PLAIN = (bool, int, float, str)
+_ARRAY = (np.ndarray, np.generic)  #: sums of arrays without a dimension are numbers of NumPy
 
 
 def layers_of(strategy: Strategy) -> Iterator[Strategy]:
@@ -41,12 +42,13 @@ def _arrays_in(value: object) -> tuple[str, Tensors] | None:
     """The kind of an attribute that holds arrays, and the arrays by name; None of any other."""
     if isinstance(value, ArrayRecord):
         return "record", {key: array.numpy() for key, array in value.items()}
-    if isinstance(value, np.ndarray):
-        return "array", {"": value}
-    if isinstance(value, dict) and value and all(isinstance(part, np.ndarray) for part in value.values()):
-        return ("dict", value) if all(isinstance(key, str) for key in value) else None
-    if isinstance(value, list) and value and all(isinstance(part, np.ndarray) for part in value):
-        return "list", {str(place): part for place, part in enumerate(value)}
+    if isinstance(value, _ARRAY):
+        return "array", {"": np.asarray(value)}
+    if isinstance(value, dict) and value and all(isinstance(part, _ARRAY) for part in value.values()):
+        named = all(isinstance(key, str) for key in value)
+        return ("dict", {key: np.asarray(part) for key, part in value.items()}) if named else None
+    if isinstance(value, list) and value and all(isinstance(part, _ARRAY) for part in value):
+        return "list", {str(place): np.asarray(part) for place, part in enumerate(value)}
     return None
 
 

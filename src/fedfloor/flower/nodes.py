@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from logging import INFO
 from typing import Any
 
-from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, ConfigRecordValues, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore import log
@@ -36,7 +36,9 @@ def introduce(app: ClientApp) -> ClientApp:
 
     @app.query(_ACTION)
     def answer(message: Message, context: Context) -> Message:
-        chosen = {key: context.node_config[key] for key in _KEYS if key in context.node_config}
+        chosen: dict[str, ConfigRecordValues] = {
+            key: context.node_config[key] for key in _KEYS if key in context.node_config
+        }
         return Message(RecordDict({_ACTION: ConfigRecord(chosen)}), reply_to=message)
 
     assert callable(answer)

@@ -34,11 +34,11 @@ _STRATEGY = "strategy/"  #: beginning of the names of tensors that the strategy 
 
 @dataclass(frozen=True, slots=True)
 class MetricKeys:
-    """Keys of the metrics that the log keeps."""
+    """Keys of the metrics that the log keeps; of several, the first that is there counts."""
 
-    train_loss: str  #: in the replies of nodes that have trained
-    accuracy: str  #: in an evaluation, from 0 to 1
-    loss: str  #: in an evaluation
+    train_loss: tuple[str, ...]  #: in the replies of nodes that have trained
+    accuracy: tuple[str, ...]  #: in an evaluation, from 0 to 1
+    loss: tuple[str, ...]  #: in an evaluation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,7 +206,7 @@ class FlowerPlant:
                 continue
             loss = _metric(reply.content.metric_records.values(), self.keys.train_loss)
             if loss is None and self.needs_losses:
-                problem = f"the reply of {self.scenario.floors[m].name} has no metric {shown(self.keys.train_loss)}"
+                problem = f"the reply of {self.scenario.floors[m].name} has no metric {self.keys.train_loss[0]!r}"
                 advice = "Name the metric with train_loss_key, or choose another policy"
                 raise PolicyError(f"{problem}, by which the policy decides. {advice}")
             losses[m] = math.nan if loss is None else loss
@@ -228,7 +228,7 @@ class FlowerPlant:
         records = [record for record in (by_server, by_nodes) if record is not None]
         accuracy, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
         if accuracy is not None and not 0.0 <= accuracy <= 1.0:
-            problem = f"metric {shown(self.keys.accuracy)}: must be from 0 to 1, got {accuracy:g}"
+            problem = f"metric {self.keys.accuracy[0]!r}: must be from 0 to 1, got {accuracy:g}"
             raise FedfloorError(f"{problem}. Return the share of samples that are right, or name another accuracy_key")
         return accuracy, loss if loss is not None and math.isfinite(loss) else None
 
@@ -261,12 +261,13 @@ def _as_decided(strategy: Strategy, count: int) -> Iterator[None]:
             setattr(layer, name, least)
 
 
-def _metric(records: Iterable[MetricRecord], key: str) -> float | None:
-    """The number under a key in the first record that has it."""
+def _metric(records: Iterable[MetricRecord], keys: Sequence[str]) -> float | None:
+    """The number under the first key that is there, in the first record that has one; None if there is none."""
     for record in records:
-        value = record.get(key)
-        if isinstance(value, int | float):
-            return float(value)
+        for key in keys:
+            value = record.get(key)
+            if isinstance(value, int | float):
+                return float(value)
     return None
 
 

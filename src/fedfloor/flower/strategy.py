@@ -54,7 +54,8 @@ class FedFloor(Strategy):
         seconds.
     train_loss_key, accuracy_key, loss_key
         Keys of the metrics to be logged: in the replies of nodes that have trained, and in evaluations, those of
-        `evaluate_fn` first.
+        `evaluate_fn` first. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or `eval_acc`; `loss` or
+        `eval_loss`.
     """
 
     @checked
@@ -72,9 +73,9 @@ class FedFloor(Strategy):
         until_accuracy: float | None = None,
         until_clock: float | None = None,
         until_loss: float | None = None,
-        train_loss_key: str = "train_loss",
-        accuracy_key: str = "accuracy",
-        loss_key: str = "loss",
+        train_loss_key: str | None = None,
+        accuracy_key: str | None = None,
+        loss_key: str | None = None,
     ) -> None:
         refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
         if isinstance(strategy, FedFloor):
@@ -88,7 +89,11 @@ class FedFloor(Strategy):
         )
         if resume and out is None:
             raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
-        self.keys = MetricKeys(train_loss_key, accuracy_key, loss_key)
+        self.keys = MetricKeys(
+            train_loss=("train_loss",) if train_loss_key is None else (train_loss_key,),
+            accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
+            loss=("loss", "eval_loss") if loss_key is None else (loss_key,),
+        )
 
     def start(
         self,
