@@ -75,7 +75,7 @@ soak: $(VENV)/.dev $(VENV)/.compiled ## random faults for MINUTES=20 (needs root
 soak-plant: $(VENV)/.dev ## 30 random faults in 100 rounds of real programs on this machine (SEED=1)
 	@$(BIN)/python -m tests.soak_plant --seed $(SEED)
 
-bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant: one table of ratios
+bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant, Flower: one table of ratios
 	@$(BIN)/python -m benchmarks.bench
 
 bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment of its own: downloads, minutes

@@ -22,8 +22,8 @@ def main(grid: Grid, context: Context) -> None:
 
     strategy = FedAvg(fraction_evaluate=0.0)
     # The next two lines, and the imports of FedFloor and Path, are all that fedfloor needs.
-    plant, out = Path(__file__).with_name("plant.toml"), config["out"] or None
-    strategy = FedFloor(strategy, plant, out=out, resume=config["resume"])
+    plant, policy = Path(__file__).with_name("plant.toml"), config["policy"] or None
+    strategy = FedFloor(strategy, plant, policy, out=config["out"], resume=config["resume"])
 
     strategy.start(
         grid=grid,
