@@ -25,7 +25,6 @@ myst_heading_anchors = 4
 highlight_language = "text"
 default_role = "literal"  # docstrings use backticks as Markdown does
 autodoc_preserve_defaults = True
-autodoc_mock_imports = ["flwr"]  # the site describes what needs it without it
 autodoc_member_order = "bysource"
 maximum_signature_line_length = 80
 napoleon_google_docstring = False
