@@ -27,7 +27,6 @@ __all__ = [
     "load_model",
     "make_certificates",
     "measure",
-    "new_flower_app",
     "plan",
     "plan_round",
     "plan_runs",
@@ -45,6 +44,7 @@ __all__ = [
     "serve_here",
     "simulate",
     "simulate_planned",
+    "starter_flower_app",
     "starter_scenario",
     "tradeoff",
     "vary",
@@ -90,9 +90,9 @@ if TYPE_CHECKING:
         holding,
         listing,
         measure,
-        new_flower_app,
         profile,
         scenario_schema,
+        starter_flower_app,
         starter_scenario,
         verify_data,
     )
@@ -103,8 +103,8 @@ _TOPICS = {
     "runs": "Run evaluate load load_model plan_runs read run run_planned simulate simulate_planned what_is_left",
     "grids": "vary",
     "comparisons": "Comparison compare compare_with report tradeoff watch",
-    "scenarios": "ScenarioCheck check compare_profiles fetch_data holding listing measure new_flower_app profile "
-    "scenario_schema starter_scenario verify_data",
+    "scenarios": "ScenarioCheck check compare_profiles fetch_data holding listing measure profile scenario_schema "
+    "starter_flower_app starter_scenario verify_data",
     "certificates": "issue_certificate issue_certificates list_certificates make_certificates renew_certificate "
     "revoke_certificate",
     "machines": "serve serve_devices serve_floor serve_here",

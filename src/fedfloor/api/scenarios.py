@@ -8,9 +8,9 @@ __all__ = [
     "holding",
     "listing",
     "measure",
-    "new_flower_app",
     "profile",
     "scenario_schema",
+    "starter_flower_app",
     "starter_scenario",
     "verify_data",
 ]
@@ -97,11 +97,11 @@ def starter_scenario(preset: str | None = None) -> str:
 
 
 @checked
-def new_flower_app(name: str) -> Path:
-    """Write a Flower app whose rounds fedfloor decides, into a new folder of this name, and return that folder."""
-    from fedfloor.flower.writing import write_app
+def starter_flower_app(name: str) -> dict[Path, str]:
+    """The files of the Flower app that `fedfloor flower new` writes, by their paths in the folder of the app."""
+    from fedfloor.flower.writing import app_files
 
-    return write_app(name)
+    return app_files(name)
 
 
 def scenario_schema() -> object:

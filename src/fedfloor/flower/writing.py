@@ -1,6 +1,6 @@
 """What `fedfloor flower new` writes: a Flower app in Flower's own layout, whose strategy is `FedFloor`."""
 
-__all__ = ["app_files", "write_app"]
+__all__ = ["app_files"]
 
 import keyword
 import re
@@ -32,18 +32,3 @@ def app_files(name: str) -> dict[Path, str]:
 def _text(file: str) -> str:
     """A file of the template; it ends in .txt there, because it is no code of this package."""
     return files(__package__).joinpath(_TEMPLATE, f"{file}.txt").read_text(encoding="utf-8")
-
-
-def write_app(name: str) -> Path:
-    """Write a new app into a folder of its name, which must not exist yet, and return that folder."""
-    texts, folder = app_files(name), Path(name)
-    try:
-        folder.mkdir()
-        for place, text in texts.items():
-            (folder / place).parent.mkdir(exist_ok=True)
-            (folder / place).write_text(text, encoding="utf-8", newline="\n")
-    except FileExistsError:
-        raise FedfloorError(f"{folder}: exists already. Name another app, or remove the folder") from None
-    except OSError as error:
-        raise FedfloorError(f"{folder}: cannot be written: {error.strerror}. Change to another folder") from None
-    return folder

@@ -2,15 +2,15 @@
 
 __all__ = ["flower_app", "flower_group", "flower_new"]
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedfloor.cli.options import app
+from fedfloor.errors import FedfloorError
 
-flower_app = typer.Typer(
-    help="Use Flower: write an app whose rounds fedfloor decides.", no_args_is_help=True, rich_markup_mode=None
-)
+flower_app = typer.Typer(help="Write apps for Flower.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(flower_app, name="flower")
 
 
@@ -22,17 +22,27 @@ def flower_group() -> None:
 @flower_app.command("new")
 def flower_new(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the app and of its folder, which must not exist.")
+        str, typer.Argument(metavar="NAME", help="Name of the app and of its folder, which must not exist yet.")
     ],
 ) -> None:
-    """Write a Flower app that `flwr run` runs, in the layout of Flower's quickstart.
+    """Write a Flower app whose rounds fedfloor decides.
 
-    Six nodes train a small network; the strategy FedFloor decides who takes part, on a plant that the app describes.
-    Running it needs the extras 'flower' and 'train'.
+    It has the layout of Flower's quickstart, and `flwr run` runs it: six nodes
+    train a small network on a plant that the app describes. Running it needs the
+    extras 'flower' and 'train'.
 
     Example:  fedfloor flower new my-app
     """
     from fedfloor import api
 
-    folder = api.new_flower_app(name)
+    texts, folder = api.starter_flower_app(name), Path(name)
+    try:
+        folder.mkdir()
+        for place, text in texts.items():
+            (folder / place).parent.mkdir(exist_ok=True)
+            (folder / place).write_text(text, encoding="utf-8", newline="\n")
+    except FileExistsError:
+        raise FedfloorError(f"{folder}: exists already. Name another app, or remove the folder") from None
+    except OSError as error:
+        raise FedfloorError(f"{folder}: cannot be written: {error.strerror}. Change to another folder") from None
     print(f"wrote {folder}; next: cd {folder}, and follow its README.md")
