@@ -36,7 +36,7 @@ $(VENV)/.train: $(VENV)/.core
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing fedfloor, torch and the tools for development into $(VENV) ..."
-	@$(INSTALL) '.[train,report,ray,deploy,dev]'
+	@$(INSTALL) '.[train,report,ray,deploy,flower,dev]'
 	@touch $(VENV)/.core $(VENV)/.train $@
 
 $(VENV)/.compiled: $(VENV)/.core
@@ -75,7 +75,7 @@ soak: $(VENV)/.dev $(VENV)/.compiled ## random faults for MINUTES=20 (needs root
 soak-plant: $(VENV)/.dev ## 30 random faults in 100 rounds of real programs on this machine (SEED=1)
 	@$(BIN)/python -m tests.soak_plant --seed $(SEED)
 
-bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant: one table of ratios
+bench: $(VENV)/.dev ## measure solvers, training, connections, a deployed plant, Flower: one table of ratios
 	@$(BIN)/python -m benchmarks.bench
 
 bench-peers: $(VENV)/.dev ## train beside Flower and pfl, each in an environment of its own: downloads, minutes

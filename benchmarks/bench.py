@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 import fedfloor
-from benchmarks import connections, deployed, training
+from benchmarks import connections, deployed, flower, training
 from fedfloor.costs.links import Links
 from fedfloor.costs.plant import Devices, Gateways, PlantArrays, traffic_of
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
@@ -242,7 +242,7 @@ def main() -> None:
     for solver in ("exact", "paper"):
         solve(states[0], 1.0, solver)  # compile or load
     parts = [against_paper(states), campus(), links(), growth(states[0]), cold_plan(states[0]), against_scip(states)]
-    parts += [training.rows(), connections.rows(), deployed.rows()]
+    parts += [training.rows(), connections.rows(), deployed.rows(), flower.rows()]
     if arguments.large:
         parts.append(large(states[0]))
     print(f"{'what':48} {'figure':>10}  how")

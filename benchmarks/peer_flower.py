@@ -18,11 +18,11 @@ client = ClientApp()
 @client.train()  # type: ignore[untyped-decorator, unused-ignore]
 def train(message: Message, context: Context) -> Message:
     """Local training of one device; the network and the data stay in the process, as fedfloor keeps them."""
-    given, config = work(), message.content["config"]
+    given, config = work(), message.content.config_records["config"]
     network, settings = given.network, given.settings
-    network.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    network.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
     optimizer = torch.optim.SGD(network.parameters(), lr=settings["learning_rate"])
-    index = int(config["first"]) + int(config["server-round"]) - 1
+    index = int(str(config["first"])) + int(str(config["server-round"])) - 1
     x, y = given.batch(index, int(context.node_config["partition-id"]))
     total = 0.0
     for _ in range(settings["iterations"]):

@@ -3,6 +3,8 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: memory and times are those of one thread
+os.environ["FLWR_TELEMETRY_ENABLED"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # tests tell nobody of themselves
+os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
 
 import subprocess
 import sys

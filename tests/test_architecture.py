@@ -20,7 +20,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
     "": "errors characters units arrays references files arguments notebooks scenario costs weather theory scheduling "
-    "training policies workers rounds runs deploy reports api cli",
+    "training policies workers rounds runs deploy flower reports api cli",
     "notebooks": "frames cards bars",
     "scenario": "catalogue section findings layers numbers model data file profiles schema commenting resolved members "
     "expand reading",
@@ -46,6 +46,7 @@ ORDER = {
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
     "device member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
+    "flower": "nodes memory plant strategy writing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
     "exploring decisions page making live",
@@ -73,6 +74,7 @@ HOMES = {
     "grpc": "deploy",
     "google": "deploy",
     "cryptography": "deploy",
+    "flwr": "flower",
     "pandas": "notebooks",
     "IPython": "notebooks",
     "cloudpickle": "workers",
@@ -206,6 +208,7 @@ def log_keys() -> set[str]:
         record.DeviceRecord,
         record.WeatherRecord,
         record.TimingRecord,
+        record.MessageRecord,
     )
     return {entry.name for kind in kinds for entry in fields(kind)}
 

@@ -51,6 +51,7 @@ def without_extras(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[st
             for arguments in (
                 ["list"],
                 ["init", "new.toml"],
+                ["flower", "new", "my-app"],
                 ["schema"],
                 ["check", "paper-cifar10"],
                 ["data", "show", "quick"],
@@ -72,6 +73,23 @@ def test_a_missing_extra_names_its_install_command(arguments: list[str], extra: 
     assert done.returncode == 2
     assert f"pip install 'fedfloor[{extra}]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_strategy_for_flower_names_its_install_command(tmp_path: Path) -> None:
+    code = (
+        WITHOUT_EXTRAS.partition("from fedfloor.cli")[0]
+        + """
+from fedfloor.errors import MissingExtraError
+import fedfloor.flower
+try:
+    fedfloor.flower.FedFloor
+except MissingExtraError as error:
+    print(error)
+"""
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True, timeout=120)
+    assert done.stdout == "fedfloor.flower needs the extra 'flower'. Install it with: pip install 'fedfloor[flower]'\n"
 
 
 def test_the_wheel_works_outside_the_checkout(tmp_path: Path) -> None:

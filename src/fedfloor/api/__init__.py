@@ -44,6 +44,7 @@ __all__ = [
     "serve_here",
     "simulate",
     "simulate_planned",
+    "starter_flower_app",
     "starter_scenario",
     "tradeoff",
     "vary",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         measure,
         profile,
         scenario_schema,
+        starter_flower_app,
         starter_scenario,
         verify_data,
     )
@@ -102,7 +104,7 @@ _TOPICS = {
     "grids": "vary",
     "comparisons": "Comparison compare compare_with report tradeoff watch",
     "scenarios": "ScenarioCheck check compare_profiles fetch_data holding listing measure profile scenario_schema "
-    "starter_scenario verify_data",
+    "starter_flower_app starter_scenario verify_data",
     "certificates": "issue_certificate issue_certificates list_certificates make_certificates renew_certificate "
     "revoke_certificate",
     "machines": "serve serve_devices serve_floor serve_here",

@@ -10,6 +10,7 @@ __all__ = [
     "measure",
     "profile",
     "scenario_schema",
+    "starter_flower_app",
     "starter_scenario",
     "verify_data",
 ]
@@ -94,6 +95,14 @@ def starter_scenario(preset: str | None = None) -> str:
     from fedfloor.scenario import starter
 
     return starter(preset)
+
+
+@checked
+def starter_flower_app(name: str) -> dict[Path, str]:
+    """The files of the Flower app that `fedfloor flower new` writes, by their paths in the folder of the app."""
+    from fedfloor.flower.writing import app_files
+
+    return app_files(name)
 
 
 def scenario_schema() -> object:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: the commands in the order of the help; each is the module of its name in `commands`, and adds itself to the program
 COMMANDS = (
     *("list", "init", "schema", "check", "profile", "simulate", "plan", "tradeoff"),
-    *("run", "evaluate", "compare", "watch", "report", "data", "certs"),
+    *("run", "evaluate", "compare", "watch", "report", "data", "flower", "certs"),
     *("server", "gateway", "device", "local-plant"),
 )
 

@@ -1,6 +1,6 @@
 """What came of a round, as arrays."""
 
-__all__ = ["Outcome", "Seconds"]
+__all__ = ["MessageSeconds", "Outcome", "Seconds"]
 
 from dataclasses import dataclass, field
 
@@ -10,12 +10,22 @@ from fedfloor.scheduling.usage import FloorUsage
 
 
 @dataclass(frozen=True, slots=True)
+class MessageSeconds:
+    """How long a floor took to answer a message, beside what the cost model says of its round."""
+
+    name: str  #: of the floor
+    answered: float  #: [s] wall clock from the message to its answer
+    predicted: float  #: [s] by the cost model
+
+
+@dataclass(frozen=True, slots=True)
 class Seconds:
     """Wall-clock time [s] that a plant spent on a round; None for what it did not do."""
 
     estimate: float | None = None  #: of the participation rates
     train: float | None = None
     evaluate: float | None = None
+    messages: tuple[MessageSeconds, ...] = ()  #: of the floors that answered
 
 
 @dataclass(frozen=True, slots=True, eq=False)

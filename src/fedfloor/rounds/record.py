@@ -10,6 +10,7 @@ __all__ = [
     "GatewayRecord",
     "Grain",
     "Measured",
+    "MessageRecord",
     "RoundRecord",
     "TimingRecord",
     "WeatherRecord",
@@ -191,6 +192,16 @@ class RoundRecord:
 
 @with_config(_LOGGED)
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """Wall-clock time that a floor took to answer a message, beside the delay by the cost model."""
+
+    name: str
+    message_s: Amount
+    predicted_s: Amount | None  #: null: without end
+
+
+@with_config(_LOGGED)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimingRecord:
     """Wall-clock times [s] of one round."""
 
@@ -199,6 +210,7 @@ class TimingRecord:
     estimate_s: Amount | None
     train_s: Amount | None
     evaluate_s: Amount | None
+    messages: tuple[MessageRecord, ...] = ()  #: not written where floors are not sent messages
 
     @classmethod
     def of(cls, index: int, solve_s: float, seconds: Seconds) -> "TimingRecord":
@@ -209,6 +221,10 @@ class TimingRecord:
             estimate_s=seconds.estimate,
             train_s=seconds.train,
             evaluate_s=seconds.evaluate,
+            messages=tuple(
+                MessageRecord(name=entry.name, message_s=entry.answered, predicted_s=_number(entry.predicted))
+                for entry in seconds.messages
+            ),
         )
 
 
@@ -347,7 +363,7 @@ def _endless(values: Sequence[float | None]) -> Floats:
 
 _KEYS = {
     kind: tuple(entry.name for entry in fields(kind))
-    for kind in (RoundRecord, GatewayRecord, DeviceRecord, TimingRecord, WeatherRecord)
+    for kind in (RoundRecord, GatewayRecord, DeviceRecord, TimingRecord, MessageRecord, WeatherRecord)
 }
 _MEASURED = tuple(entry.name for entry in fields(GatewayRecord) if entry.default is ABSENT)
 _ENCODER = json.JSONEncoder(allow_nan=False)
@@ -365,10 +381,16 @@ def json_line(record: RoundRecord | TimingRecord) -> str:
             del table["weather"]
         else:
             table["weather"] = _table(record.weather)
+    elif record.messages:
+        table["messages"] = [_table(message) for message in record.messages]
+    else:
+        del table["messages"]
     return _ENCODER.encode(table)
 
 
-def _table(record: RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | WeatherRecord) -> dict[str, object]:
+def _table(
+    record: RoundRecord | GatewayRecord | DeviceRecord | TimingRecord | MessageRecord | WeatherRecord,
+) -> dict[str, object]:
     kind = type(record)
     return dict(zip(_KEYS[kind], _VALUES[kind](record), strict=True))
 

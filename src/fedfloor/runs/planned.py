@@ -181,8 +181,12 @@ def planned_run(
     overrides: Sequence[str] = (),
     own: bool = False,
     training: bool = False,
+    losses: bool = False,
 ) -> PlannedRun:
-    """A run of a scenario with a policy, or with the scenario's own; without a folder yet."""
+    """A run of a scenario with a policy, or with the scenario's own; without a folder yet.
+
+    `training` says that the scenario's network is trained, `losses` that others train and report their losses.
+    """
     file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
     label = origin.label
     resolved = build(file, label).resolved_from(origin)
@@ -193,7 +197,7 @@ def planned_run(
     if training or ":" not in resolved.aggregation.rule:
         make_rule(resolved.aggregation, label)  # a wrong one is refused before anything is read or written
     run = _decided_by(policy, file, resolved, label)
-    if needs_training(run.scheduler) and not training:
+    if needs_training(run.scheduler) and not (training or losses):
         problem = "needs training, which a simulation does not do"
         raise PolicyError(f"policy {shown(str(run.policy))}: {problem}. Choose another policy")
     return run

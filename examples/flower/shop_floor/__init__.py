@@ -1,0 +1,1 @@
+"""A Flower app whose rounds are decided by fedfloor."""

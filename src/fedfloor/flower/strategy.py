@@ -1,0 +1,241 @@
+"""The strategy: a policy decides each round of a Flower run which nodes take part, on a simulated plant."""
+
+__all__ = ["FedFloor"]
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from logging import ERROR, INFO
+from pathlib import Path
+from typing import NoReturn
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from flwr.supercore import log
+
+from fedfloor.arguments import checked, path_or_none, refuse_other
+from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.flower.nodes import floors_of
+from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_sampling
+from fedfloor.rounds.listeners.stop import Until
+from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.summary import result_of_test
+from fedfloor.runs.copies import copies_of, folder_toml
+from fedfloor.runs.driving import claimed_folder, drive, earlier_rounds
+from fedfloor.runs.options import RunOptions
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, as_begun, label_of, planned_run, refuse_unnamed
+from fedfloor.scheduling.objects import PolicySource
+from fedfloor.scheduling.traits import needs_sample_losses, needs_training
+
+
+class FedFloor(Strategy):
+    """Wraps a Flower strategy: a fedfloor policy decides which nodes train, and a scenario says what that costs.
+
+    The wrapped strategy still makes the messages, aggregates the replies and configures evaluations. Weather, delays,
+    energy, queues and the clock are those of `fedfloor simulate` with the same scenario, seed and policy.
+
+    Parameters
+    ----------
+    strategy
+        Any strategy of Flower's message API that trains all nodes of its grid, such as `FedAvg()`.
+    scenario
+        A TOML file, the name of a preset, a dict, or what `fedfloor.load` returns. Its floors are the nodes: floor i is
+        `partition-id` i in the simulation runtime, and a SuperNode is the floor whose name it was registered with.
+    policy
+        `NAME[:key=value,...]` or an object such as `Ddsra(v=1)`; the scenario's own if left out.
+    seed, overrides, own
+        As in `fedfloor.simulate`.
+    out
+        The run folder, which `fedfloor report`, `fedfloor watch` and `fedfloor plan` read; none if left out.
+    resume
+        Continue from the last checkpoint in `out`.
+    until_accuracy, until_clock, until_loss
+        End the run before its last round once an evaluation reaches an accuracy or a loss, or after so many simulated
+        seconds.
+    train_loss_key, accuracy_key, loss_key
+        Keys of the metrics to be logged: in the replies of nodes that have trained, and in evaluations, those of
+        `evaluate_fn` first. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or `eval_acc`; `loss` or
+        `eval_loss`.
+    """
+
+    @checked
+    def __init__(
+        self,
+        strategy: Strategy,
+        scenario: ScenarioSource,
+        policy: PolicySource | None = None,
+        *,
+        seed: int | None = None,
+        overrides: Sequence[str] = (),
+        own: bool = False,
+        out: str | Path | None = None,
+        resume: bool = False,
+        until_accuracy: float | None = None,
+        until_clock: float | None = None,
+        until_loss: float | None = None,
+        train_loss_key: str | None = None,
+        accuracy_key: str | None = None,
+        loss_key: str | None = None,
+    ) -> None:
+        refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
+        if isinstance(strategy, FedFloor):
+            raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
+        refuse_sampling(strategy)
+        self.strategy, self.scenario, self.policy = strategy, scenario, policy
+        self.seed, self.overrides, self.own = seed, tuple(overrides), own
+        self.out = path_or_none(out)
+        self.options = RunOptions(
+            resume=resume, until_accuracy=until_accuracy, until_clock=until_clock, until_loss=until_loss
+        )
+        if resume and out is None:
+            raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
+        self.keys = MetricKeys(
+            train_loss=("train_loss",) if train_loss_key is None else (train_loss_key,),
+            accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
+            loss=("loss", "eval_loss") if loss_key is None else (loss_key,),
+        )
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> Result:
+        """Run the rounds, as `start` of any Flower strategy does, and return the same kind of result.
+
+        The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
+        """
+        try:
+            planned = self._planned(num_rounds)
+            exchange = Exchange(
+                grid=grid,
+                nodes=floors_of(
+                    grid, [floor.name for floor in planned.scenario.floors], label_of(self.scenario), timeout
+                ),
+                timeout=timeout,
+                train_config=ConfigRecord() if train_config is None else train_config,
+                evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
+                evaluate_fn=evaluate_fn,
+            )
+            return self._run(planned, exchange, initial_arrays)
+        except (FedfloorError, FailedRunError) as error:
+            log(ERROR, "fedfloor: error: %s", error)
+            raise
+
+    def _planned(self, rounds: int) -> PlannedRun:
+        """The run, checked before anything is sent or written."""
+        planned = planned_run(
+            self.scenario,
+            self.policy,
+            rounds,
+            seed=self.seed,
+            overrides=self.overrides,
+            own=self.own,
+            losses=True,
+        )
+        label, extra = label_of(self.scenario), planned.scenario.training.extra_iterations
+        if needs_sample_losses(planned.scheduler):
+            problem = "needs the losses of single samples, which replies of nodes do not have"
+            raise PolicyError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
+        if extra > 0:
+            problem = f"training.extra_iterations: must be 0 with Flower, got {extra}"
+            raise ScenarioError(
+                f"{label}: {problem}, because a ClientApp decides itself how long it trains. Leave it out"
+            )
+        if self.options.resume and self.out is not None:
+            refuse_unnamed(planned)
+            planned = as_begun(planned, self.out)
+        return replace(planned, folder=self.out)
+
+    def _run(self, planned: PlannedRun, exchange: Exchange, arrays: ArrayRecord) -> Result:
+        scenario, options = planned.scenario, self.options
+        self._describe(planned)
+        with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
+            text = folder_toml(planned.file, scenario)
+            earlier = earlier_rounds(planned, text) if options.resume else None
+            losses = needs_training(planned.scheduler)
+            plant = FlowerPlant(scenario, self.strategy, exchange, self.keys, arrays, needs_losses=losses)
+            if earlier is None:
+                plant.evaluate_centrally(0)
+            else:
+                earlier.checkpoint.restore(plant)
+                log(INFO, "fedfloor: resumed after %d rounds", plant.index)
+            if folder is not None:
+                folder.begin(text, plant.index, copies=copies_of(scenario))
+            until = Until(options.until_accuracy, options.until_clock, options.until_loss)
+            for ended in drive(plant, planned, folder, earlier=earlier, until=until):
+                _show(ended.record, scenario.rounds)
+        if planned.folder is not None:
+            log(INFO, "fedfloor: next: fedfloor report %s", planned.folder.absolute())
+        return plant.result
+
+    def _describe(self, planned: PlannedRun) -> None:
+        """Say what is going to happen, in the form of Flower's own strategies."""
+        scenario = planned.scenario
+        log(INFO, "Starting FedFloor strategy around %s:", type(self.strategy).__name__)
+        log(INFO, "\t├── Scenario: %s, %d floors, seed %d", scenario.name, len(scenario.floors), scenario.seed)
+        log(INFO, "\t├── Policy: %s", planned.label)
+        log(INFO, "\t├── Number of rounds: %d", scenario.rounds)
+        log(INFO, "\t├── Run folder: %s", "(none)" if planned.folder is None else planned.folder.absolute())
+        self.summary()
+
+    def summary(self) -> None:
+        """Log the settings of the wrapped strategy."""
+        self.strategy.summary()
+
+    def configure_train(
+        self,
+        server_round: int,  # noqa: ARG002
+        arrays: ArrayRecord,  # noqa: ARG002
+        config: ConfigRecord,  # noqa: ARG002
+        grid: Grid,  # noqa: ARG002
+    ) -> Iterable[Message]:
+        """Refused: see `start`."""
+        _refuse_outer()
+
+    def aggregate_train(
+        self,
+        server_round: int,  # noqa: ARG002
+        replies: Iterable[Message],  # noqa: ARG002
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Refused: see `start`."""
+        _refuse_outer()
+
+    def configure_evaluate(
+        self,
+        server_round: int,  # noqa: ARG002
+        arrays: ArrayRecord,  # noqa: ARG002
+        config: ConfigRecord,  # noqa: ARG002
+        grid: Grid,  # noqa: ARG002
+    ) -> Iterable[Message]:
+        """Refused: see `start`."""
+        _refuse_outer()
+
+    def aggregate_evaluate(
+        self,
+        server_round: int,  # noqa: ARG002
+        replies: Iterable[Message],  # noqa: ARG002
+    ) -> MetricRecord | None:
+        """Refused: see `start`."""
+        _refuse_outer()
+
+
+def _refuse_outer() -> NoReturn:
+    """Rounds are those of our loop, so no other strategy can call the steps of one."""
+    problem = "FedFloor: runs its rounds itself and cannot be wrapped by another strategy"
+    raise FedfloorError(f"{problem}. Wrap the other strategy in it instead: FedFloor(other, scenario)")
+
+
+def _show(record: RoundRecord, rounds: int) -> None:
+    """Log a round in one line."""
+    names = [floor.name for floor in record.gateways if floor.completed]
+    failed = [f"{floor.name} ({floor.failure})" for floor in record.gateways if floor.failure]
+    energy = sum(floor.floor_energy for floor in record.gateways)
+    costs = f"{record.delay:.1f} s, {energy:.3g} J, clock {record.clock:.1f} s"
+    parts = [f"trained {', '.join(names) or 'nobody'}", *([f"failed {', '.join(failed)}"] if failed else []), costs]
+    tested = result_of_test(record)
+    log(INFO, "fedfloor: round %d/%d: %s", record.round + 1, rounds, "; ".join([*parts, *([tested] if tested else [])]))
