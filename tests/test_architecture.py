@@ -43,7 +43,7 @@ ORDER = {
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
-    "orders device member gateway radio station holdings serving running kept commands local",
+    "orders device whole_floor member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "

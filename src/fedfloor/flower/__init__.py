@@ -1,0 +1,1 @@
+"""The bridge to Flower; the only place that imports flwr."""
