@@ -10,11 +10,12 @@ __all__ = ["FloorsConfig", "GridFloors", "client_app", "client_app_for", "server
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from logging import INFO, WARNING
 from pathlib import Path
+from statistics import median
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -88,6 +89,9 @@ _HELLO, _SUMS, _TRAIN, _SURVEY, _COMPARE = "query.hello", "query.sums", "train.o
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  #: [s] between two looks for replies
 _AFTERWARDS = 60.0  #: [s] that a message outlives the wait for its reply
 _Message = TypeVar("_Message", bound=messages.Message)
+_Answer = TypeVar("_Answer")
+Sent = tuple[messages.Message, Turn]
+Asked = tuple[int, int, RecordDict, float]  #: floor or node, node, content, deadline [s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,7 @@ class FloorsConfig:
     data_dir: str = ""  #: folder with data sets; empty: where `fedfloor` looks
     own: bool = False  #: trust the code that the scenario names
     clock: str = "model"  #: what rounds take: `model`, as in a simulation, or `measured`
+    inputs: str = "agreed"  #: scale of the inputs: `agreed` from sums of the floors, or that of the `scenario`'s data
     patience: float = 60.0  #: [s] for Flower itself, added to every deadline
     wait: float = 300.0  #: [s] for all floors before the first round, and for anybody at all before others
 
@@ -120,8 +125,9 @@ class FloorsConfig:
                     raise DeploymentError(f"app config: {key}: must be a {kind.__name__}, got {shown(value)}")
                 values[entry.name] = value
         config = cls(**values)
-        if config.clock not in ("model", "measured"):
-            raise DeploymentError(f"app config: clock: must be 'model' or 'measured', got {shown(config.clock)}")
+        for key, one, other in (("clock", "model", "measured"), ("inputs", "agreed", "scenario")):
+            if (text := getattr(config, key)) not in (one, other):
+                raise DeploymentError(f"app config: {key}: must be '{one}' or '{other}', got {shown(text)}")
         for key, number in (("patience", config.patience), ("wait", config.wait)):
             if not 0.0 <= number < 1e9:
                 raise DeploymentError(f"app config: {key}: must be >= 0, got {shown(number)}")
@@ -141,7 +147,7 @@ class FloorsConfig:
 # Messages
 
 
-def _records(sent: Sequence[tuple[messages.Message, Turn]]) -> RecordDict:
+def _records(sent: Sequence[Sent]) -> RecordDict:
     """Messages of the deployment as the content of a Flower message, under their names."""
     content = RecordDict()
     for message, turn in sent:
@@ -231,17 +237,20 @@ class GridFloors:
     def agree(self) -> built.Inputs:
         """Wait for the floors, and agree on the scale of the inputs from the sums of what their devices hold."""
         self._wait_for_floors(lambda: len(self._nodes) == len(self.tasks))
-        sums = []
-        for floor, heard in self._asked_all(
-            _SUMS, lambda _: [], self.config.patience + self.config.wait, Sums, Profile
-        ):
+
+        def summed(floor: int, heard: Sequence[Envelope]) -> Sums:
             task = self.tasks[floor]
-            sums.append(checked_sums(_only(heard, Sums), task.devices[0].model.input[0], len(task.devices)))
             profiles = [entry.message.profile for entry in heard if isinstance(entry.message, Profile)]
             self._devices |= {profile.name: profile for profile in (floor_profile(text, task) for text in profiles)}
+            return checked_sums(_only(heard, Sums), task.devices[0].model.input[0], len(task.devices))
+
+        sums = self._asked_all(_SUMS, [], self.config.patience + self.config.wait, summed)
         if not sums:
             problem = f"no SuperNode with a floor of this scenario has answered within {self.config.wait:g} s"
             raise DeploymentError(f"{problem}. Start SuperNodes with --node-config 'floor=\"{self.tasks[0].floor}\"'")
+        if self.config.inputs == "scenario":
+            samples = _samples(self.config, self.tasks[0].devices[0])
+            return built.Inputs(samples.mean, samples.deviation)
         return agreed(sums)
 
     def announce(self, inputs: built.Inputs) -> None:
@@ -290,24 +299,27 @@ class GridFloors:
         self._meet()
         turn, self._survey = Turn(index, self._attempt), Survey(samples, deadline, weights)
         sent, wait = [(self._survey, turn)], deadline + self.config.patience
-        answers = []
-        for floor, heard in self._asked_all(_SURVEY, lambda _: sent, wait, Surveyed):
+
+        def surveyed(floor: int, heard: Sequence[Envelope]) -> FloorSurvey:
             answer = _only(heard, Surveyed)
             checked_names(answer, [device.name for device in self.tasks[floor].devices])
-            answers.append(floor_survey(floor, self.tasks[floor], answer))
-        return answers
+            return floor_survey(floor, self.tasks[floor], answer)
+
+        return self._asked_all(_SURVEY, sent, wait, surveyed)
 
     def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:
         """What was surveyed, beside the mean gradient (P,), of floors that answer in time."""
         assert self._survey is not None
         turn = Turn(index, self._attempt)
-        sent, wait = [(self._survey, turn), (Compare(deadline, gradient), turn)], 2.0 * deadline + self.config.patience
-        answers = []
-        for floor, heard in self._asked_all(_COMPARE, lambda _: sent, wait, Compared):
+        sent: Sequence[Sent] = [(self._survey, turn), (Compare(deadline, gradient), turn)]
+        wait = 2.0 * deadline + self.config.patience
+
+        def compared(floor: int, heard: Sequence[Envelope]) -> FloorComparison:
             answer = _only(heard, Compared)
             checked_names(answer, [device.name for device in self.tasks[floor].devices])
-            answers.append(floor_comparison(floor, self.tasks[floor], answer))
-        return answers
+            return floor_comparison(floor, self.tasks[floor], answer)
+
+        return self._asked_all(_COMPARE, sent, wait, compared)
 
     def settle(self, index: int, completed: Bools) -> None:
         """Keep whether a floor's model was used: its next order tells it."""
@@ -320,7 +332,7 @@ class GridFloors:
         modelled, task, layout = self.config.clock == "model", self.tasks[order.floor], self._network.layout
         try:
             content = done.content()
-            heard = self._answers(order.floor, content, Trained)
+            heard = self._answers(order.floor, content)
             work = self._note_seconds(content, done)
             spare = max(done.seconds - work, 0.0) / 2.0
             parts = order.predicted if modelled else Parts(spare, work, spare)
@@ -332,25 +344,25 @@ class GridFloors:
     def _asked_all(
         self,
         kind: str,
-        sent: Callable[[int], Sequence[tuple[messages.Message, Turn]]],
+        sent: Sequence[Sent],
         wait: float,
-        *expected: type[messages.Message],
-    ) -> Iterator[tuple[int, list[Envelope]]]:
-        """The answers of the floors that are there, each with its number; who does not answer is only logged."""
-        there = sorted(self._nodes.items())
-        asked = [(m, node, self._content(m, sent(m)), wait) for m, node in there]
+        read: Callable[[int, Sequence[Envelope]], _Answer],
+    ) -> list[_Answer]:
+        """The answers of the floors that are there, in their order; who does not answer is only logged."""
+        asked = [(m, node, self._content(m, sent), wait) for m, node in sorted(self._nodes.items())]
+        answers = []
         for done in sorted(self._exchange(kind, asked), key=lambda done: done.key):
             try:
-                heard = self._answers(done.key, done.content(), *expected)
+                answers.append(read(done.key, self._answers(done.key, done.content())))
                 self._note_seconds(done.content(), done)
-                yield done.key, heard
             except LinkError as error:
                 _LOG.log(WARNING, "%s did not answer: %s", self.tasks[done.key].floor, error)
+        return answers
 
-    def _answers(self, floor: int, content: RecordDict, *expected: type[messages.Message]) -> list[Envelope]:
+    def _answers(self, floor: int, content: RecordDict) -> list[Envelope]:
+        """What a floor has answered; a LinkError says what is wrong with it, or why the floor failed."""
         tensors = expected_answers(self.tasks[floor], self._network.layout)
-        plain = [kind for kind in expected if kind not in [entry.message for entry in tensors]]
-        heard = _heard(content, [*plain, *tensors, Failed])
+        heard = _heard(content, [Sums, Profile, Trained, Compared, Failed, *tensors])
         for entry in heard:
             if isinstance(entry.message, Failed):
                 raise LinkError(quoted(entry.message.reason))
@@ -363,7 +375,7 @@ class GridFloors:
         self.seconds.append(done.seconds - work)
         return work
 
-    def _content(self, floor: int, sent: Sequence[tuple[messages.Message, Turn]]) -> RecordDict:
+    def _content(self, floor: int, sent: Sequence[Sent]) -> RecordDict:
         """A message to a floor: its task, the scale of the inputs if it is agreed, and what is asked for."""
         inputs = [] if self._inputs is None else [(self._inputs, Turn())]
         return _records([(Welcome(task_text(self.tasks[floor])), Turn()), *inputs, *sent])
@@ -414,7 +426,7 @@ class GridFloors:
             self._gateways[number] = profile.model_copy(update={"name": names[number]})
         return number
 
-    def _exchange(self, kind: str, asked: "Sequence[Asked] | Iterator[Asked]") -> Iterator[_Pending]:
+    def _exchange(self, kind: str, asked: Iterable[Asked]) -> Iterator[_Pending]:
         """Send messages, and yield what comes of each, by its deadline."""
         pending: dict[str, _Pending] = {}
         for key, node, content, deadline in asked:
@@ -441,9 +453,6 @@ class GridFloors:
             if pending:
                 longest = max(entry.seconds for entry in pending.values())
                 time.sleep(min(max(0.05 * longest, _FIRST_PAUSE), _LONGEST_PAUSE))
-
-
-Asked = tuple[int, int, RecordDict, float]  #: floor or node, node, content, deadline [s]
 
 
 def server_app_for(defaults: Mapping[str, Any]) -> ServerApp:
@@ -478,8 +487,7 @@ def run_over(grid: Grid, config: FloorsConfig) -> DeployedRun:
     done = serve_over(floors, planned, Rounds(resume=config.resume, data_dir=config.folder), tell=_tell)
     spent = ways[0].seconds
     if spent:
-        mean = sum(spent) / len(spent)
-        _LOG.log(INFO, "Flower took %.2f s per message (%d messages).", mean, len(spent))
+        _LOG.log(INFO, "Flower itself took %.2f s per message (median of %d)", median(spent), len(spent))
     result = "" if done.accuracy is None else f", test accuracy {100 * done.accuracy:.1f} %"
     _LOG.log(INFO, "%d rounds in %s%s", len(done.records), done.folder, result)
     return done
@@ -521,7 +529,7 @@ def client_app_for(defaults: Mapping[str, Any]) -> ClientApp:
     return app
 
 
-def _answer(message: Message, context: Context, config: FloorsConfig) -> list[tuple[messages.Message, Turn]]:
+def _answer(message: Message, context: Context, config: FloorsConfig) -> list[Sent]:
     """What a floor answers to a message."""
     kind = message.metadata.message_type
     if kind == _HELLO:
@@ -584,13 +592,18 @@ def _own(device: DeviceTask, data: str, config: FloorsConfig) -> LocalData:
 
 
 def _share(device: DeviceTask, config: FloorsConfig) -> LocalData:
-    samples = _samples(config, device.seed, device.seed if device.plant_seed is None else device.plant_seed)
+    samples = _samples(config, device)
     numbers = samples.of_device(device.number)
     return LocalData(samples.images[numbers], samples.labels[numbers])
 
 
+def _samples(config: FloorsConfig, device: DeviceTask) -> Samples:
+    """All data of the scenario that a device belongs to."""
+    return _divided(config, device.seed, device.seed if device.plant_seed is None else device.plant_seed)
+
+
 @lru_cache(maxsize=1)
-def _samples(config: FloorsConfig, seed: int, plant_seed: int) -> Samples:
+def _divided(config: FloorsConfig, seed: int, plant_seed: int) -> Samples:
     """All data of the scenario, divided as `fedfloor run` divides it."""
     overrides = [*config.overrides, f"plant_seed={plant_seed}"]
     scenario = load(config.scenario, overrides, seed=seed, own=config.own)
