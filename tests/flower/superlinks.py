@@ -21,7 +21,7 @@ from fedfloor.deploy.certificates import Role
 from fedfloor.runs.planned import load
 
 PROGRAMS = Path(sys.executable).parent
-PATIENCE = 240.0  #: [s] for everything that a test waits for
+PATIENCE = 400.0  #: [s] for everything that a test waits for
 
 
 def free_port() -> int:
@@ -62,11 +62,18 @@ class SuperLink:
         """What a command of Flower prints as JSON."""
         command = [str(PROGRAMS / "flwr"), *arguments, "--format", "json"]
         done = subprocess.run(
-            command, capture_output=True, env=environment(self.place / "home"), cwd=self.place, timeout=PATIENCE
+            command,
+            capture_output=True,
+            env=environment(self.place / "home"),
+            cwd=self.place,
+            timeout=PATIENCE,
+            check=False,
         )
         text = done.stdout.decode()
-        assert done.returncode == 0 and "{" in text, f"{text} {done.stderr.decode()} {self.logs()}"
-        return json.loads(text[text.index("{") :])
+        assert done.returncode == 0, f"{text} {done.stderr.decode()} {self.logs()}"
+        answer = json.loads(text[text.index("{") :])
+        assert answer["success"], answer
+        return answer
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""
@@ -90,7 +97,7 @@ class SuperLink:
             if status.startswith("finished"):
                 return status
             assert time.monotonic() < end, self.logs()
-            time.sleep(1.0)
+            time.sleep(3.0)  # every look is a process that takes seconds to start
 
 
 def running_in(home: Path) -> dict[int, str]:
@@ -170,5 +177,6 @@ def wait_for_port(link: SuperLink) -> None:
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", link.port), 1.0):
             return
-        assert time.monotonic() < end and link.processes["superlink"].poll() is None, link.logs()
+        assert time.monotonic() < end, link.logs()
+        assert link.processes["superlink"].poll() is None, link.logs()
         time.sleep(0.2)

@@ -412,8 +412,9 @@ class GridFloors:
         if hello.name in names:
             number = names.index(hello.name)
         elif not 0 <= number < len(names):
-            problem = f"SuperNode {node}: floor: must be a name or a number below {len(names)}, got {shown(hello.name)}"
-            raise DeploymentError(f"{problem}. Start it with --node-config 'floor=\"{names[0]}\"', or run fewer nodes")
+            problem = f"SuperNode {node}: floor: must be one of the scenario's {len(names)}, got {shown(hello.name)}"
+            some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise DeploymentError(f"{problem}. Name one with --node-config (floors: {some}), or run fewer SuperNodes")
         if hello.software != __version__:
             problem = f"has fedfloor {shown(hello.software)}, the server has {__version__}"
             raise DeploymentError(f"{names[number]}: {problem}. Install the same version on both")
