@@ -53,15 +53,13 @@ def weights_of(folder: Path) -> dict[str, npt.NDArray[np.generic]]:
     return dict(known(load_checkpoint(folder)).state.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
         (),
-        pytest.param(("precision.upload=8", "precision.download=16", "precision.boundary=16"), marks=pytest.mark.slow),
-        pytest.param(
-            ("participation.rates=estimated", "participation.estimate_every=2", "deploy.allow_gradients=true"),
-            marks=pytest.mark.slow,
-        ),
+        ("precision.upload=8", "precision.download=16", "precision.boundary=16"),
+        ("participation.rates=estimated", "participation.estimate_every=2", "deploy.allow_gradients=true"),
     ],
     ids=["whole", "rounded", "estimated"],
 )

@@ -218,7 +218,8 @@ class GridFloors:
     config: FloorsConfig = field(default_factory=FloorsConfig)
     seconds: list[float] = field(init=False, default_factory=list)  #: that messages took, without the floors' own work
     _network: BuiltNetwork = field(init=False)
-    _attempt: int = field(init=False)
+    _attempt: int = field(init=False)  #: so that replies to an earlier process are told apart
+    _end: float = field(init=False)  #: of waiting for all floors, as `time.monotonic`
     _nodes: dict[int, int] = field(init=False, default_factory=dict)  #: floor -> its SuperNode
     _known: dict[int, int | None] = field(init=False, default_factory=dict)  #: SuperNode -> its floor, if it has one
     _gateways: dict[int, JoiningProfile] = field(init=False, default_factory=dict)
@@ -231,12 +232,13 @@ class GridFloors:
     def __post_init__(self) -> None:
         self._network = BuiltNetwork(self.tasks[0].devices[0].model, self.tasks[0].devices[0].seed)
         self._attempt = 2 + secrets.randbelow(2**31)
+        self._end = time.monotonic() + self.config.wait
 
     # Before the first round
 
     def agree(self) -> built.Inputs:
         """Wait for the floors, and agree on the scale of the inputs from the sums of what their devices hold."""
-        self._wait_for_floors(lambda: len(self._nodes) == len(self.tasks))
+        self._wait_for_floors(len(self.tasks), self._end)
 
         def summed(floor: int, heard: Sequence[Envelope]) -> Sums:
             task = self.tasks[floor]
@@ -255,8 +257,8 @@ class GridFloors:
 
     def announce(self, inputs: built.Inputs) -> None:
         """Keep the scale of the inputs: every message to a floor brings it."""
+        self._wait_for_floors(len(self.tasks), self._end)
         self._inputs = Inputs(inputs.mean, inputs.deviation)
-        self._wait_for_floors(lambda: len(self._nodes) == len(self.tasks))
 
     def machines(self) -> tuple[list[JoiningProfile], list[JoiningProfile]]:
         """What SuperNodes have said about themselves and their devices so far."""
@@ -269,8 +271,7 @@ class GridFloors:
         there = self._meet()
         if not there:
             _LOG.log(WARNING, "No floor is there. Waiting for one, for at most %g s.", self.config.wait)
-            self._wait_for_floors(lambda: bool(self._meet()))
-            there = self._meet()
+            there = self._wait_for_floors(1, time.monotonic() + self.config.wait)
             if not there:
                 problem = f"no floor was there for {self.config.wait:g} s"
                 raise FailedRunError(f"{problem}. Start SuperNodes, then the app with resume = true")
@@ -284,7 +285,7 @@ class GridFloors:
         self._ordered = list(places)
         layout = self._network.layout
 
-        def asked() -> Iterator[tuple[int, int, RecordDict, float]]:
+        def asked() -> Iterator[Asked]:
             for m, order in places.items():
                 message = order_message(order, weights, self.tasks[m], layout)
                 settled = [self._settled[m]] if m in self._settled else []
@@ -382,13 +383,13 @@ class GridFloors:
 
     # SuperNodes
 
-    def _wait_for_floors(self, is_so: Callable[[], bool]) -> None:
-        """Look for SuperNodes until something is so, or for as long as the configuration says."""
-        end = time.monotonic() + self.config.wait
-        self._meet()
-        while not is_so() and time.monotonic() < end:
+    def _wait_for_floors(self, count: int, end: float) -> set[int]:
+        """Look for SuperNodes until so many floors are there, or until a moment of `time.monotonic`; who is there."""
+        there = self._meet()
+        while len(there) < count and time.monotonic() < end:
             time.sleep(_LONGEST_PAUSE)
-            self._meet()
+            there = self._meet()
+        return there
 
     def _meet(self) -> set[int]:
         """Ask SuperNodes that are new for their floor; the floors that are there."""
@@ -401,12 +402,18 @@ class GridFloors:
             except LinkError as error:
                 _LOG.log(WARNING, "SuperNode %d did not say which floor it is: %s", done.key, error)
                 continue  # it is asked again
-            self._known[done.key] = self._place(done.key, hello, online)
+            try:
+                self._known[done.key] = self._place(done.key, hello, online)
+            except DeploymentError as error:
+                if self._inputs is None:  # nothing is lost yet: whoever started it can mend it
+                    raise
+                _LOG.log(WARNING, "%s", error)
+                self._known[done.key] = None
         self._nodes = {floor: node for node, floor in self._known.items() if floor is not None and node in online}
         return set(self._nodes)
 
     def _place(self, node: int, hello: Hello, online: set[int]) -> int:
-        """The floor of a SuperNode; one that has none ends the run, as somebody has made a mistake."""
+        """The floor of a SuperNode; a DeploymentError says what somebody has done wrong who started it."""
         names = [task.floor for task in self.tasks]
         number = int(hello.name) if hello.name.isascii() and hello.name.isdigit() else -1
         if hello.name in names:
