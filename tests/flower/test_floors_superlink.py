@@ -35,6 +35,7 @@ def test_a_supernode_that_is_killed_in_a_round_is_lost_and_the_run_goes_on(tmp_p
         run = str(link.flwr("run", "app", "test", "--run-config", config)["run-id"])
         link.wait_for(folder, 3)
         link.processes[FLOORS[1]].kill()
+        link.processes[FLOORS[1]].wait()  # its children look whether its number is still taken
         assert link.wait_for_end(run) == "finished:completed", link.logs()
         records = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
         outcomes = [{entry["name"]: entry for entry in record["gateways"]} for record in records]
