@@ -11,7 +11,7 @@ from flwr.proto.task_pb2 import Task
 from flwr.server.superlink.fleet.vce import vce_api
 from flwr.server.superlink.fleet.vce.backend.backend import Backend
 from flwr.server.superlink.fleet.vce.metrics import VceMetrics
-from flwr.server.superlink.linkstate import LinkStateFactory
+from flwr.server.superlink.linkstate import InMemoryLinkState, LinkStateFactory
 from flwr.server.superlink.linkstate.in_memory_linkstate import RunRecord
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID
 from flwr.supercore.object_store import ObjectStoreFactory
@@ -53,6 +53,7 @@ def fleet(app: ClientApp, nodes: int) -> Iterator[InMemoryGrid]:
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run.run_id, SUPERLINK_NODE_ID
     factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory())
     state = factory.state()
+    assert isinstance(state, InMemoryLinkState)
     state.run_ids[run.run_id] = RunRecord(run=run)
     state.task_store[1] = Task(task_id=1, run_id=run.run_id)
     grid = InMemoryGrid(factory)
@@ -68,4 +69,3 @@ def fleet(app: ClientApp, nodes: int) -> Iterator[InMemoryGrid]:
     finally:
         stop.set()
         thread.join(30.0)
-        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = None

@@ -75,11 +75,11 @@ def test_a_run_over_flower_is_that_of_a_simulation(tmp_path: Path, more: tuple[s
         for one, other in zip(ours.gateways, theirs.gateways, strict=True):
             assert one.queue == pytest.approx(other.queue, rel=0.0 if exact else 1e-4, abs=0.0)
         assert ours.clock == pytest.approx(theirs.clock, rel=0.0 if exact else 1e-4, abs=0.0)
-    ours, theirs = weights_of(tmp_path / "flower"), weights_of(tmp_path / "alone")
-    assert ours.keys() == theirs.keys()
-    assert len(ours) > 0
-    for name, tensor in ours.items():
-        assert np.abs(tensor.astype(float) - theirs[name]).max() <= 1e-5
+    weights, others = weights_of(tmp_path / "flower"), weights_of(tmp_path / "alone")
+    assert weights.keys() == others.keys()
+    assert len(weights) > 0
+    for name, tensor in weights.items():
+        assert np.abs(tensor.astype(float) - others[name]).max() <= 1e-5
     assert any(entry.completed for record in done.records for entry in record.gateways)
 
 
@@ -150,8 +150,9 @@ def test_both_ways_to_a_floor_carry_the_same_bytes() -> None:
     head = sent[0][0]
     head.ClearField("tail_size")
     (content,) = contents
-    assert content["order"]["frame"] == head.SerializeToString()
-    assert b"".join(tail for _, tail in sent) == content["order.tensors"]["0"].numpy().tobytes() == weights.tobytes()
+    (array,) = content.array_records["order.tensors"].values()
+    assert content.config_records["order"]["frame"] == head.SerializeToString()
+    assert b"".join(tail for _, tail in sent) == array.numpy().tobytes() == weights.tobytes()
 
 
 def test_a_floor_that_fails_is_lost_and_costs_its_deadline() -> None:
