@@ -5,7 +5,7 @@ sends in frames lies in the records of a Flower message, the tensors as arrays. 
 messages but what rounding took from its updates, so every message says all that a floor must know.
 """
 
-__all__ = ["FloorsConfig", "GridFloors", "client_app", "client_app_for", "server_app", "server_app_for"]
+__all__ = ["FloorsConfig", "GridFloors", "client_app", "client_app_for", "run_over", "server_app", "server_app_for"]
 
 import logging
 import secrets
