@@ -1,4 +1,4 @@
-"""Floors as SuperNodes in Flower's simulation runtime, with Ray: the run of `fedfloor run`, in everything it decides."""
+"""Floors as SuperNodes in the simulation runtime, with Ray: the same run as `fedfloor run`."""
 
 import subprocess
 import sys
