@@ -44,9 +44,9 @@ ORDER = {
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
-    "device member gateway radio station holdings serving running kept commands local",
+    "orders device whole_floor member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
-    "flower": "nodes memory plant strategy writing",
+    "flower": "nodes memory plant strategy floors writing",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
     "exploring decisions page making live",

@@ -12,7 +12,10 @@ __all__ = [
     "Decoder",
     "Envelope",
     "Pace",
+    "Packed",
     "encode",
+    "pack",
+    "unpack",
 ]
 
 import math
@@ -101,17 +104,20 @@ class Pace:
         self.learned = now
 
 
-def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[bytes]:
-    """The frames of a message: one, and more if its tensors do not fit into it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A message in one piece, for whoever carries tensors by himself."""
 
-    Ask for a frame when the one before it has been sent: the time between tells how large chunks may be.
-    """
-    pace = Pace() if pace is None else pace
+    frame: bytes  #: everything but the numbers of its tensors
+    tensors: tuple[npt.NDArray[Any], ...]  #: those that are not empty, in the order of the message's fields
+
+
+def pack(message: Message, turn: Turn) -> Packed:
+    """A message as one frame, which says how its tensors are laid out, and these tensors."""
     frame = Frame(protocol=PROTOCOL, round=turn.round, attempt=turn.attempt)
-    head = frame.SerializeToString()
     body = getattr(frame, type(message).__name__.lower())
     body.SetInParent()
-    tensors: list[memoryview] = []
+    tensors: list[npt.NDArray[Any]] = []
     for row in fields_of(type(message)):
         value = getattr(message, row.name)
         if value is None:
@@ -120,13 +126,39 @@ def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[b
             array = _bytes_of(value) if isinstance(row.kind, Document) else _little_endian(value)
             row.kind.write(body, row.name, array)
             if array.nbytes:
-                tensors.append(array.reshape(-1).view(np.uint8).data)
+                tensors.append(array)
         else:
             row.kind.write(body, row.name, value)
+    return Packed(frame.SerializeToString(), tuple(tensors))
+
+
+def unpack(packed: Packed, expected: Collection[Expected], turn: Turn | None = None) -> Envelope:
+    """The message that was packed; a LinkError says what is wrong with it, or that it is of another turn."""
+    partial, chunk = _opened(packed.frame, expected, turn)
+    if partial.is_stale or chunk:
+        raise LinkError(f"{partial.kind.__name__}: is of round {partial.turn.round}, or is not in one piece.")
+    parts = [_raw(tensor) for tensor in packed.tensors]
+    if sum(map(len, parts)) != partial.missing:
+        there, missing = sum(map(len, parts)), partial.missing
+        raise LinkError(f"{partial.kind.__name__}: its tensors have {there:,} bytes, expected {missing:,}.")
+    partial.make_room()
+    for part in parts:
+        partial.fill(part)
+    return Envelope(partial.message(), partial.turn)
+
+
+def encode(message: Message, turn: Turn, pace: Pace | None = None) -> Iterator[bytes]:
+    """The frames of a message: one, and more if its tensors do not fit into it.
+
+    Ask for a frame when the one before it has been sent: the time between tells how large chunks may be.
+    """
+    pace, packed = Pace() if pace is None else pace, pack(message, turn)
+    head = Frame(protocol=PROTOCOL, round=turn.round, attempt=turn.attempt).SerializeToString()
+    tensors = [_raw(tensor) for tensor in packed.tensors]
     begun, sent = time.monotonic(), 0  # of the stretch under way
     most = pace.first(begun)
     chunk = _taken(tensors, most)
-    yield _framed(frame.SerializeToString(), chunk)
+    yield _framed(packed.frame, chunk)
     while tensors:
         sent += sum(map(len, chunk))
         if sent >= STRETCH:
@@ -284,6 +316,12 @@ class _Partial:
             expected = f"{least:,}" if least == most else f"{least:,} to {most:,}"
             raise LinkError(f"{self._place}: a chunk of {len(chunk):,} bytes, expected {expected}.")
 
+    def make_room(self) -> None:
+        """Allocate memory for the tensors, unless nobody wants them."""
+        for tensor in self.tensors:
+            if not self.is_stale:
+                tensor.array = np.empty(tensor.layout.shape, DTYPES[tensor.layout.dtype])
+
     def fill(self, chunk: memoryview) -> None:
         """Copy the next bytes into the tensors that they belong to."""
         for tensor in self.tensors:
@@ -313,7 +351,16 @@ class _Partial:
 
 
 def _begin(frame: bytes, expected: Collection[Expected], turn: Turn | None) -> _Partial:
-    """Read a frame that begins a message."""
+    """Read a frame that begins a message, and the chunk that it brings."""
+    partial, chunk = _opened(frame, expected, turn)
+    partial.check_size(chunk)
+    partial.make_room()
+    partial.fill(chunk)
+    return partial
+
+
+def _opened(frame: bytes, expected: Collection[Expected], turn: Turn | None) -> tuple[_Partial, memoryview]:
+    """A message that a frame begins, and the chunk that it brings."""
     parsed, chunk = _split(frame)
     name = parsed.WhichOneof("body")
     if parsed.protocol != PROTOCOL and name != "refused":  # a refusal by another version must be readable
@@ -334,12 +381,7 @@ def _begin(frame: bytes, expected: Collection[Expected], turn: Turn | None) -> _
     partial = _Partial(kind, own, kind is not Refused and _is_stale(own, turn), values, tensors)
     if not partial.is_stale:
         partial.check(expected)
-    partial.check_size(chunk)
-    if not partial.is_stale:
-        for tensor in tensors:
-            tensor.array = np.empty(tensor.layout.shape, DTYPES[tensor.layout.dtype])
-    partial.fill(chunk)
-    return partial
+    return partial, chunk
 
 
 def _is_stale(own: Turn, turn: Turn | None) -> bool:
@@ -353,6 +395,11 @@ def _parsed(frame: bytes) -> Any:
     except DecodeError:
         raise LinkError(f"A frame of {len(frame):,} bytes cannot be read.") from None
     return parsed
+
+
+def _raw(array: npt.NDArray[Any]) -> memoryview:
+    """The bytes of an array that lies in one piece."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _bytes_of(text: str) -> npt.NDArray[np.uint8]:

@@ -1,6 +1,6 @@
 """What crosses a device's cut, in the form in which it is sent, and what both sides of it agree on."""
 
-__all__ = ["activation_layout", "as_received", "as_sent", "device_round", "label_layout"]
+__all__ = ["activation_layout", "as_received", "as_sent", "device_round", "label_layout", "schedule_of"]
 
 from typing import cast
 
@@ -17,9 +17,14 @@ from fedfloor.training.schedule import RateSchedule
 
 def device_round(task: DeviceTask, index: int, cut: int) -> DeviceRound:
     """What both halves know of a device's round."""
-    kind, rounds, factor = task.schedule or "constant", task.schedule_rounds or 1, task.schedule_factor or 1.0
-    rate = RateSchedule(task.learning_rate, kind, rounds, factor).rate(index)
+    rate = schedule_of(task).rate(index)
     return DeviceRound(task.seed, index, task.number, cut, rate, task.boundary, momentum=task.momentum or 0.0)
+
+
+def schedule_of(task: DeviceTask) -> RateSchedule:
+    """The learning rate of every round."""
+    kind, rounds, factor = task.schedule or "constant", task.schedule_rounds or 1, task.schedule_factor or 1.0
+    return RateSchedule(task.learning_rate, kind, rounds, factor)
 
 
 def as_sent(sent: Sent) -> tuple[float | None, npt.NDArray[np.generic]]:

@@ -1,6 +1,6 @@
 """A device: holds data, trains the bottom of the network, and sends nothing that its owner has not allowed."""
 
-__all__ = ["Device", "LocalData", "serve_device"]
+__all__ = ["Device", "LocalData", "refuse_misfit", "serve_device"]
 
 import asyncio
 import logging
@@ -145,9 +145,8 @@ async def _measure(options: Device, task: DeviceTask, session: Session) -> None:
         await session.receive(Inputs, Settled)
 
 
-async def _prepared(options: Device, task: DeviceTask) -> _Kept:
-    """Read the data for a task, which may take a while, and check that both fit."""
-    data = await asyncio.to_thread(options.data, task)
+def refuse_misfit(data: LocalData, task: DeviceTask) -> None:
+    """Refuse data that is not what the network of the task takes."""
     shape, kind = data.samples.shape[1:], data.samples.dtype
     if shape != task.model.input:
         problem = f"samples must have the shape {list(task.model.input)}, as model.input says, got {list(shape)}"
@@ -155,6 +154,12 @@ async def _prepared(options: Device, task: DeviceTask) -> _Kept:
     if task.pictures != (kind == np.uint8):
         must = "pictures with whole numbers from 0 to 255 (uint8)" if task.pictures else "numbers (float32)"
         raise DeploymentError(f"--data: samples of this plant must be {must}, got {kind}. Convert them")
+
+
+async def _prepared(options: Device, task: DeviceTask) -> _Kept:
+    """Read the data for a task, which may take a while, and check that both fit."""
+    data = await asyncio.to_thread(options.data, task)
+    refuse_misfit(data, task)
     profile = this_machine(
         options.name,
         samples=data.labels.size,

@@ -3,6 +3,7 @@
 __all__ = ["Feedback"]
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from fedfloor.training.network.weights import Piece
 _LOG = logging.getLogger(__name__)
 _FILE = "upload_error.safetensors"
 _LAST, _BEFORE, _AFTER, _RUN = "last_round", "error_before", "error_after", "run"
+_UNSETTLED, _PENDING = "unsettled_round", "error_pending"
 
 
 class Feedback:
@@ -65,6 +67,18 @@ class Feedback:
         except OSError as error:
             _LOG.warning("%s", refused_write(self._folder, error, again="the next round", advice="Make room"))
 
+    def kept(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything that another process needs to go on from here, with the round that is not settled yet."""
+        index, pending = (-1, np.zeros(self._size, np.float32)) if self._pending is None else self._pending
+        tensors: dict[str, npt.NDArray[np.generic]] = {_LAST: np.array([self._last]), _UNSETTLED: np.array([index])}
+        return {**tensors, _BEFORE: self._before, _AFTER: self._after, _PENDING: pending}
+
+    def restore(self, tensors: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what `kept` gave."""
+        self._take(tensors, "the rounding errors of the last round")
+        index, pending = int(tensors[_UNSETTLED][0]), tensors[_PENDING].astype(np.float32)
+        self._pending = None if index < 0 else (index, pending)
+
     def _load(self) -> None:
         if self._folder is None:
             return
@@ -76,9 +90,13 @@ class Feedback:
             raise DeploymentError(f"{path}: cannot be read: {error}. Restore it, or delete it") from None
         if not np.array_equal(tensors.get(_RUN, np.zeros(0)), _text(self._run)):
             return  # of another run
+        self._take(tensors, str(path))
+
+    def _take(self, tensors: Mapping[str, npt.NDArray[np.generic]], label: str) -> None:
+        """Go on with errors that were kept under this label, if they fit."""
         kept = [tensors.get(name, np.zeros(0)) for name in (_BEFORE, _AFTER)]
         if any(part.shape != (self._size,) or part.dtype != np.float32 or not np.isfinite(part).all() for part in kept):
-            raise DeploymentError(f"{path}: does not fit the network of this plant. Delete it")
+            raise DeploymentError(f"{label}: does not fit the network of this plant. Delete it")
         self._before, self._after = (part.astype(np.float32) for part in kept)
         self._last = int(tensors.get(_LAST, np.array([-1]))[0])
 

@@ -17,7 +17,7 @@ from fedfloor.arrays import Vector
 from fedfloor.deploy.actuators.contract import Actuator
 from fedfloor.deploy.energy import EnergyBudget, EnergyMeter
 from fedfloor.deploy.feedback import Feedback
-from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.guarding import guard_for, papers_of
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import joining_text, this_machine
@@ -28,11 +28,9 @@ from fedfloor.deploy.messages import (
     Abandon,
     Compare,
     Compared,
-    Expected,
     Failed,
     Hello,
     Inputs,
-    Model,
     Order,
     Present,
     Profile,
@@ -47,6 +45,7 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
+from fedfloor.deploy.orders import expected_orders, floor_model, start_of
 from fedfloor.deploy.scaling import added, checked_inputs
 from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.tasks import FloorTask, parse_task, task_text
@@ -54,7 +53,6 @@ from fedfloor.deploy.together import until_one_ends
 from fedfloor.deploy.tops import TopPool
 from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError, shown
 from fedfloor.training.network import built
-from fedfloor.training.network.quantised import cast_size, uncast
 from fedfloor.training.network.weights import average, mean_of
 
 _LOG = logging.getLogger(__name__)
@@ -247,14 +245,7 @@ class _Gateway:
     async def _answer(self, session: Session) -> None:
         """Hear what the base station asks for; nothing here waits for a device for long."""
         assert self.task is not None
-        size, pieces = self.network.layout.size, self.network.layout.pieces
-        weights = Layout("float32", (size,)) if self.task.download == 32 else Layout("uint8", (cast_size(pieces),))
-        whole = Layout("float32", (size,))
-        expected = (
-            Expected(Order, {"weights": weights}),
-            Expected(Survey, {"weights": whole}),
-            Expected(Compare, {"gradient": whole}),
-        )
+        expected = expected_orders(self.task, self.network.layout)
         while True:
             envelope = await session.receive(Inputs, Settled, Abandon, *expected)
             message = envelope.message
@@ -362,7 +353,7 @@ class _Gateway:
     async def _train(self, session: Session, order: Order, turn: Turn) -> None:
         task, layout = self.task, self.network.layout
         assert task is not None
-        weights: Vector = order.weights if task.download == 32 else uncast(order.weights.tobytes(), layout.pieces)
+        weights = start_of(order, task, layout)
         if order.cuts.size != len(task.devices) or order.frequencies_hz.size != len(task.devices):
             raise DeploymentError(f"the order must have {len(task.devices)} cuts and frequencies")
         if self.inputs is None or not self.is_agreed:
@@ -386,7 +377,7 @@ class _Gateway:
         energy = None if spent is None else spent()
         shares = tuple(Share(name, part.device_s, part.link_s, part.energy) for name, part in parts)
         await session.send(Trained(loss, points, energy, shares), turn)
-        await session.send(Model(self._upload(model, weights, turn)), turn)
+        await session.send(floor_model(model, weights, task, self.feedback, turn.round), turn)
 
     def _asked(self, place: int, order: Order, turn: Turn, weights: Vector) -> MemberRound:
         """What an order means for the device at a place of the floor."""
@@ -415,15 +406,3 @@ class _Gateway:
         except Exception as error:  # whatever it is, the other devices of the floor go on
             _LOG.exception("Round %d: %s is left out because of a mistake in this program.", index, name)
             return error
-
-    def _upload(self, model: Vector, weights: Vector, turn: Turn) -> "np.ndarray[tuple[int], np.dtype[np.generic]]":
-        """The floor's model as it is sent: itself, what changed, or what changed with fewer bits."""
-        task = self.task
-        assert task is not None
-        if task.upload == task.download == 32:
-            return model
-        update = model - weights
-        if self.feedback is None:
-            return update
-        message = self.feedback.message(update, seed=task.devices[0].seed, index=turn.round, floor=task.number)
-        return np.frombuffer(message, np.uint8)

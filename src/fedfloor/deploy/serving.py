@@ -1,31 +1,34 @@
-"""`fedfloor server`: the base station's part of a run on real machines."""
+"""The base station's part of a run on real machines: `fedfloor server`, or whatever else leads to the floors."""
 
-__all__ = ["DeployedRun", "Serving", "serve_planned"]
+__all__ = ["DeployedRun", "Floors", "Rounds", "Serving", "serve_over", "serve_planned"]
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Ints, Labels
 from fedfloor.deploy.identity import Credentials
+from fedfloor.deploy.joining import JoiningProfile
 from fedfloor.deploy.machines import MachineFiles
 from fedfloor.deploy.radio import Radio
 from fedfloor.deploy.station import Station, StationOptions
-from fedfloor.deploy.tasks import floor_tasks
+from fedfloor.deploy.tasks import FloorTask, floor_tasks
 from fedfloor.errors import DeploymentError, shown
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import FinishedRound
-from fedfloor.rounds.plants.deployed import DeployedPlant
+from fedfloor.rounds.plants.deployed import Backhaul, DeployedPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.rounds.summary import root_mean_square
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.deployable import refuse_undeployable
-from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
+from fedfloor.runs.driving import Driven, Earlier, claimed_folder, drive, earlier_rounds
+from fedfloor.runs.folder import RunFolder
 from fedfloor.runs.measured import with_kept_costs, with_measured_costs
 from fedfloor.runs.options import refuse_until
 from fedfloor.runs.planned import PlannedRun
@@ -41,17 +44,36 @@ from fedfloor.workers.processes import cores
 _LOG = logging.getLogger(__name__)
 
 
+class Floors(Backhaul, Protocol):
+    """The way to the floors from their first word on; a run needs nothing else of a network."""
+
+    def agree(self) -> Inputs:
+        """Wait for the floors; the scale of the inputs that follows from what their devices hold."""
+
+    def announce(self, inputs: Inputs) -> None:
+        """Tell all floors the scale of the inputs, which is that of all rounds to come."""
+
+    def machines(self) -> tuple[Sequence[JoiningProfile], Sequence[JoiningProfile]]:
+        """What gateways and devices have said about themselves so far."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Serving:
-    """What the owner of the base station decides."""
+class Rounds:
+    """What the owner of the base station decides about rounds, whatever leads to the floors."""
+
+    resume: bool = False
+    until: Until = field(default_factory=Until)
+    data_dir: Path | None = None  #: with the test set
+    workers: int | None = None  #: processes that evaluate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Serving(Rounds):
+    """The same, and what gateways need to join a base station."""
 
     listen: str  #: HOST:PORT
     credentials: Credentials | None  #: None: without TLS, on this machine only
-    resume: bool = False
-    until: Until = field(default_factory=Until)
     wait: float = 120.0  #: [s] for floors and devices, before the first round
-    data_dir: Path | None = None  #: with the test set
-    workers: int | None = None  #: processes that evaluate
     radio: Radio | None = None  #: that is set before orders are sent
     on_listening: Callable[[int], None] = lambda _: None  #: told the port for gateways
 
@@ -80,19 +102,12 @@ class DeployedRun:
 
 
 def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent) -> DeployedRun:
-    """Run the rounds of a planned run on real machines, with a checkpoint after every round."""
-    refuse_undeployable(planned.scenario, planned.scenario.name)
-    refuse_until(planned.scenario, options.until.accuracy)
-    if needs_sample_losses(planned.scheduler):
-        problem = "needs the losses of single samples, which do not leave the machines"
-        raise DeploymentError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
-    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
-    planned = replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
+    """Run the rounds of a planned run on real machines that join over gRPC, with a checkpoint after every round."""
+    planned = _with_checkpoints(planned, options)
     with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
         kept = with_kept_costs(planned) if planned.scenario.deploy.measure and options.resume else None
         planned, measures = kept or planned, bool(planned.scenario.deploy.measure) and kept is None
-        earlier = earlier_rounds(planned, _text(planned)) if options.resume else None
-        samples = _test_samples(planned.scenario, options.data_dir)
+        start = _start_of(planned, options)
         with Station(
             floor_tasks(planned.scenario, measure=measures),
             StationOptions(options.listen, options.credentials, options.wait, options.radio),
@@ -102,29 +117,75 @@ def serve_planned(planned: PlannedRun, options: Serving, *, tell: Tell = silent)
             if measures:
                 planned = with_measured_costs(planned, station.measured())
                 station.assign(floor_tasks(planned.scenario))
-            scenario, tasks, text = planned.scenario, floor_tasks(planned.scenario), _text(planned)
-            if scenario.deploy.measure:
-                _tell_sources(scenario)
-            if earlier is None:
-                inputs = station.agree()
-                samples = replace(samples, mean=inputs.mean, deviation=inputs.deviation)
-            else:
-                samples = scaled_as(samples, earlier.checkpoint)
-            station.announce(Inputs(samples.mean, samples.deviation))
-            tell(Event())
-            with engine_for(job_of(scenario, "cpu"), samples, options.workers or cores()) as engine:
-                plant = DeployedPlant(scenario, engine, station, tell, tests_all=options.until.is_set)
-                if earlier is not None:
-                    earlier.checkpoint.restore(plant)
-                if options.resume:
-                    tell(Event(resumed=plant.index))
-                rounds = drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell)
-                if folder is not None:
-                    folder.begin(text, plant.index, copies=copies_of(scenario))
-                    machines = MachineFiles(folder.path, tasks, scenario.data.name, samples.test_labels.size)
-                    rounds = _with_machines(rounds, machines, station)
-                driven = Driven.of(rounds, earlier)
-                tested = plant.evaluate()
+            if planned.scenario.deploy.measure:
+                _tell_sources(planned.scenario)
+            return _run_over(station, planned, folder, start, options, tell)
+
+
+def serve_over(
+    floors: Callable[[Sequence[FloorTask]], Floors], planned: PlannedRun, options: Rounds, *, tell: Tell = silent
+) -> DeployedRun:
+    """Run the rounds of a planned run on floors that something else leads to, which is made from their tasks."""
+    planned = _with_checkpoints(planned, options)
+    if planned.scenario.deploy.measure:
+        problem = "deploy.measure: must be false where gateways do not join a base station of ours, got true"
+        raise DeploymentError(f"{planned.scenario.name}: {problem}. Give the machines hardware profiles")
+    with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
+        start = _start_of(planned, options)
+        tell(Event(waiting=tuple(floor.name for floor in planned.scenario.floors)))
+        return _run_over(floors(floor_tasks(planned.scenario)), planned, folder, start, options, tell)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """What a run begins with."""
+
+    samples: Samples  #: the test set
+    earlier: Earlier | None  #: None: with the first round
+
+
+def _with_checkpoints(planned: PlannedRun, options: Rounds) -> PlannedRun:
+    """The run with a checkpoint after every round; one that real machines cannot or must not do is refused."""
+    refuse_undeployable(planned.scenario, planned.scenario.name)
+    refuse_until(planned.scenario, options.until.accuracy)
+    if needs_sample_losses(planned.scheduler):
+        problem = "needs the losses of single samples, which do not leave the machines"
+        raise DeploymentError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
+    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
+    return replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
+
+
+def _start_of(planned: PlannedRun, options: Rounds) -> _Start:
+    """What can be read before anybody joins."""
+    earlier = earlier_rounds(planned, _text(planned)) if options.resume else None
+    return _Start(_test_samples(planned.scenario, options.data_dir), earlier)
+
+
+def _run_over(
+    floors: Floors, planned: PlannedRun, folder: RunFolder | None, start: _Start, options: Rounds, tell: Tell
+) -> DeployedRun:
+    """The rounds, from the agreement on the scale of the inputs to the last evaluation."""
+    scenario, tasks, text, earlier = planned.scenario, floor_tasks(planned.scenario), _text(planned), start.earlier
+    if earlier is None:
+        inputs = floors.agree()
+        samples = replace(start.samples, mean=inputs.mean, deviation=inputs.deviation)
+    else:
+        samples = scaled_as(start.samples, earlier.checkpoint)
+    floors.announce(Inputs(samples.mean, samples.deviation))
+    tell(Event())
+    with engine_for(job_of(scenario, "cpu"), samples, options.workers or cores()) as engine:
+        plant = DeployedPlant(scenario, engine, floors, tell, tests_all=options.until.is_set)
+        if earlier is not None:
+            earlier.checkpoint.restore(plant)
+        if options.resume:
+            tell(Event(resumed=plant.index))
+        rounds = drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell)
+        if folder is not None:
+            folder.begin(text, plant.index, copies=copies_of(scenario))
+            machines = MachineFiles(folder.path, tasks, scenario.data.name, samples.test_labels.size)
+            rounds = _with_machines(rounds, machines, floors)
+        driven = Driven.of(rounds, earlier)
+        tested = plant.evaluate()
     return DeployedRun(
         scenario=scenario,
         records=driven.records,
@@ -154,13 +215,11 @@ def _tell_sources(scenario: Scenario) -> None:
         _LOG.warning("Nothing was measured of %s%s: their costs follow from FLOPs.", ", ".join(others[:5]), more)
 
 
-def _with_machines(
-    rounds: Iterator[FinishedRound], machines: MachineFiles, station: Station
-) -> Iterator[FinishedRound]:
+def _with_machines(rounds: Iterator[FinishedRound], machines: MachineFiles, floors: Floors) -> Iterator[FinishedRound]:
     """The rounds; before the first and after each one, what machines have said on joining is kept."""
-    machines.keep(*station.machines())
+    machines.keep(*floors.machines())
     for ended in rounds:
-        machines.keep(*station.machines())
+        machines.keep(*floors.machines())
         yield ended
 
 

@@ -18,9 +18,9 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from fedfloor.arrays import Bools, Floats, Vector
+from fedfloor.arrays import Bools, Vector
 from fedfloor.deploy.coding import Envelope
-from fedfloor.deploy.fields import Layout, LinkError
+from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.guarding import guard_for, papers_of
 from fedfloor.deploy.identity import Credentials
 from fedfloor.deploy.joining import JoiningProfile
@@ -30,13 +30,11 @@ from fedfloor.deploy.messages import (
     Abandon,
     Compare,
     Compared,
-    Expected,
     Failed,
     Hello,
     Inputs,
     Message,
     Model,
-    Order,
     Profile,
     Ready,
     Received,
@@ -48,17 +46,32 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
+from fedfloor.deploy.orders import (
+    expected_answers,
+    floor_comparison,
+    floor_reply,
+    floor_survey,
+    numbers_of,
+    order_message,
+)
 from fedfloor.deploy.radio import Radio, RadioSetting, tuned
 from fedfloor.deploy.scaling import agreed, checked_sums
 from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError
-from fedfloor.rounds.plants.deployed import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts, Presence
+from fedfloor.rounds.plants.deployed import (
+    FloorComparison,
+    FloorOrder,
+    FloorReply,
+    FloorSurvey,
+    Parts,
+    Presence,
+    lost_reply,
+)
 from fedfloor.runs.measured import MeasuredBy
 from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork
-from fedfloor.training.network.quantised import cast, packed_size, unpack
 
 _LOG = logging.getLogger(__name__)
 _REPORT_S = 2.0  #: how long a new round waits for floors to report after the last one
@@ -209,17 +222,9 @@ class Station:
 
     async def _attend(self, session: Session, hello: Hello) -> None:
         """Serve a gateway until its connection ends."""
-        floor, size = self._floors[self._names[hello.name]], self._network.layout.size
+        floor = self._floors[self._names[hello.name]]
         task = floor.task
-        model = (
-            Layout("uint8", (packed_size(self._network.layout.pieces, task.upload),))
-            if task.upload < 32
-            else Layout("float32", (size,))
-        )
-        expected = (
-            Expected(Model, {"weights": model}),
-            Expected(Surveyed, {"gradient": Layout("float32", (size,))}),
-        )
+        expected = expected_answers(task, self._network.layout)
         await session.send(Welcome(task_text(task)))
         if floor.task is not task:
             await session.close(_NEXT_TASK)
@@ -317,8 +322,8 @@ class Station:
         return Presence(
             floors=np.array([floor.session is not None for floor in self._floors]),
             devices=np.array([name in there for there, name in devices]),
-            gateway_energy=_numbers([floor.energy for floor in self._floors]),
-            device_energy=_numbers([there.get(name) for there, name in devices]),
+            gateway_energy=numbers_of([floor.energy for floor in self._floors]),
+            device_energy=numbers_of([there.get(name) for there, name in devices]),
         )
 
     def carry_out(self, index: int, orders: Sequence[FloorOrder], weights: Vector) -> Iterator[FloorReply]:
@@ -336,24 +341,12 @@ class Station:
     def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> list[FloorSurvey]:
         """Ask all floors that are there for their gradients at these weights; those that answer in time."""
         answers = self._run(self._ask_all(Survey(samples, deadline, weights), Surveyed, index))
-        surveys = []
-        for m, answer in answers:
-            slopes = {slope.name: slope for slope in answer.devices}
-            rows = [slopes.get(device.name) for device in self._floors[m].task.devices]
-            numbers = [(row.samples, row.sigma, row.norm, row.smoothness) if row else (None,) * 4 for row in rows]
-            surveys.append(FloorSurvey(m, answer.gradient, *map(_numbers, zip(*numbers, strict=True))))
-        return surveys
+        return [floor_survey(m, self._floors[m].task, answer) for m, answer in answers]
 
     def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:
         """Ask the floors to compare their gradients with the mean (P,) of all; those that answer in time."""
         answers = self._run(self._ask_all(Compare(deadline, gradient), Compared, index))
-        comparisons = []
-        for m, answer in answers:
-            distances = {entry.name: entry for entry in answer.devices}
-            rows = [distances.get(device.name) for device in self._floors[m].task.devices]
-            numbers = [(row.delta, row.smoothness) if row else (None, None) for row in rows]
-            comparisons.append(FloorComparison(m, *map(_numbers, zip(*numbers, strict=True))))
-        return comparisons
+        return [floor_comparison(m, self._floors[m].task, answer) for m, answer in answers]
 
     async def _ask_all(self, message: Survey | Compare, kind: type[_Answer], index: int) -> list[tuple[int, _Answer]]:
         """The answers of the floors that are there and answer in time, each with its number."""
@@ -403,19 +396,19 @@ class Station:
             async with asyncio.timeout(order.deadline):
                 if floor.session is None:
                     raise LinkError("it is not connected")
-                await floor.session.send(self._message(order, weights), turn)
+                message = order_message(order, weights, floor.task, self._network.layout)
+                await floor.session.send(message, turn)
                 await floor.next(Received)
                 times.append(time.monotonic())
                 trained = await floor.next(Trained)
                 times.append(time.monotonic())
                 model = await floor.next(Model)
                 times.append(time.monotonic())
-            return self._reply(floor, order, trained, self._received(floor.task, model.weights), _parts(times))
+            return floor_reply(order, trained, model, floor.task, self._network.layout, _parts(times))
         except (LinkError, TimeoutError, ValueError) as error:
             reason = str(error) or f"no answer within its deadline of {order.deadline:.3g} s"
             times.append(time.monotonic())
-            nobody = np.zeros(order.cut.size, bool)
-            return FloorReply(order.floor, None, 0.0, math.nan, nobody, _parts(times), reason=reason)
+            return lost_reply(order, _parts(times), reason)
         finally:
             floor.turn = None
 
@@ -426,48 +419,6 @@ class Station:
     async def _abandon(self, floor: int, index: int) -> None:
         """Tell a floor that nobody waits for its round any more."""
         await _send(self._floors[floor], Abandon(), Turn(index, self._attempt))
-
-    def _message(self, order: FloorOrder, weights: Vector) -> Order:
-        task = self._floors[order.floor].task
-        sent = weights if task.download == 32 else np.frombuffer(cast(weights, self._network.layout.pieces), np.uint8)
-        return Order(
-            channel=order.channel,
-            power_w=order.power,
-            download_bps=order.download_rate,
-            upload_bps=order.upload_rate,
-            download_s=order.predicted.download,
-            train_s=order.predicted.train,
-            upload_s=order.predicted.upload,
-            cuts=order.cut,
-            frequencies_hz=order.frequency,
-            deadline_s=order.deadline,
-            weights=sent,
-            iterations=order.iterations,
-        )
-
-    def _received(self, task: FloorTask, sent: Any) -> Vector:
-        if task.upload == 32:
-            return np.asarray(sent, np.float32)
-        return unpack(sent.tobytes(), self._network.layout.pieces, task.upload)
-
-    def _reply(self, floor: _Floor, order: FloorOrder, trained: Trained, model: Vector, parts: Parts) -> FloorReply:
-        shares = {share.name: share for share in trained.devices}
-        names = [device.name for device in floor.task.devices]
-        most = sum(device.batch for device in floor.task.devices if device.name in shares)
-        if trained.points > most:
-            raise LinkError(f"It trained with {trained.points:g} samples, but the batches of its devices have {most}.")
-        energies = [shares[name].energy_j if name in shares else 0.0 for name in names]
-        return FloorReply(
-            floor=order.floor,
-            model=model,
-            points=trained.points,
-            loss=trained.loss,
-            took_part=np.array([name in shares for name in names]),
-            seconds=parts,
-            gateway_energy=trained.energy_j,
-            device_energy=_numbers(energies),
-            link_time=_numbers([shares[name].link_s if name in shares else 0.0 for name in names]),
-        )
 
     async def _broadcast(self, message: Inputs, turn: Turn) -> None:
         await asyncio.gather(*(_send(floor, message, turn) for floor in self._floors))
@@ -509,8 +460,3 @@ def _parts(times: Sequence[float]) -> Parts:
     """Seconds of download, training and upload, as far as they went."""
     steps = [later - earlier for earlier, later in pairwise(times)]
     return Parts(*[*steps, 0.0, 0.0, 0.0][:3])
-
-
-def _numbers(values: Sequence[float | None]) -> Floats:
-    """Numbers as an array, nan for None."""
-    return np.array([math.nan if value is None else value for value in values])

@@ -1,6 +1,6 @@
 """A device's part in an estimate of participation rates: gradients of its data at the weights that it is sent."""
 
-__all__ = ["Surveyor", "checked_names"]
+__all__ = ["Surveyor", "checked_names", "work_of"]
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Labels, Vector
+from fedfloor.deploy.crossing import schedule_of
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Compared, Distance, Slope, Surveyed
 from fedfloor.deploy.tasks import DeviceTask
@@ -33,27 +34,7 @@ class Surveyor:
     _last: tuple[int, Vector, Vector] | None = field(init=False, default=None)  #: limit, weights, gradient
 
     def __post_init__(self) -> None:
-        task, count, nothing = self.task, self.labels.size, np.zeros(0, np.int64)
-        job = Job(
-            model=task.model,
-            seed=task.seed,
-            learning_rate=task.learning_rate,
-            iterations=task.local_iterations,
-            batch=np.full(task.number + 1, task.batch),
-            redraw=task.redraw_batch,
-            apart=True,
-        )
-        held = Samples(
-            images=self.samples,
-            labels=self.labels,
-            first=np.append(np.zeros(task.number + 1, np.int64), count),  # all are those of this device
-            held=np.arange(count),
-            test_images=self.samples[:0],
-            test_labels=nothing,
-            mean=self.inputs.mean,
-            deviation=self.inputs.deviation,
-        )
-        self._work = Work(job, held)
+        self._work = work_of([self.task], [(self.samples, self.labels)], self.inputs)
 
     def survey(self, weights: Vector, limit: int) -> Surveyed:
         """Statistics and mean of the gradients of at most `limit` samples at these weights (P,)."""
@@ -90,6 +71,45 @@ class Surveyor:
     def _refuse_infinite(self, *numbers: float) -> None:
         if not np.isfinite(numbers).all():
             raise DeploymentError("the gradients of its samples are not finite")
+
+
+def work_of(
+    tasks: Sequence[DeviceTask], held: Sequence[tuple[npt.NDArray[np.generic], Labels]], inputs: Inputs
+) -> Work:
+    """The computations of devices of one floor, by their numbers in the plant, on the samples and labels they hold.
+
+    Halves are trained apart, as machines train them that have nothing but arrays to send each other.
+    """
+    first, last = tasks[0], max(task.number for task in tasks)
+    batch, counts = np.ones(last + 1, np.int64), np.zeros(last + 1, np.int64)
+    for task, (_, labels) in zip(tasks, held, strict=True):
+        batch[task.number], counts[task.number] = task.batch, labels.size
+    job = Job(
+        model=first.model,
+        seed=first.seed,
+        learning_rate=first.learning_rate,
+        iterations=first.local_iterations,
+        batch=batch,
+        redraw=first.redraw_batch,
+        apart=True,
+        boundary=first.boundary,
+        momentum=first.momentum or 0.0,
+        schedule=schedule_of(first),
+    )
+    order = np.argsort([task.number for task in tasks])  # as `first` of the samples counts them
+    images = np.concatenate([held[place][0] for place in order])
+    labels = np.concatenate([held[place][1] for place in order])
+    samples = Samples(
+        images=images,
+        labels=labels,
+        first=np.concatenate([[0], np.cumsum(counts)]),
+        held=np.arange(labels.size),
+        test_images=images[:0],
+        test_labels=np.zeros(0, np.int64),
+        mean=inputs.mean,
+        deviation=inputs.deviation,
+    )
+    return Work(job, samples)
 
 
 def checked_names(message: Surveyed | Compared, known: Sequence[str]) -> None:

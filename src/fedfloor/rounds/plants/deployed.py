@@ -13,6 +13,7 @@ __all__ = [
     "FloorSurvey",
     "Parts",
     "Presence",
+    "lost_reply",
 ]
 
 import dataclasses
@@ -369,7 +370,9 @@ class DeployedPlant:
                 replies.setdefault(reply.floor, reply)
         waited = Parts(download=time.perf_counter() - begun)
         usable = [
-            _usable(replies.get(order.floor) or _lost(order, waited, "it did not answer"), order, self.weights.size)
+            _usable(
+                replies.get(order.floor) or lost_reply(order, waited, "it did not answer"), order, self.weights.size
+            )
             for order in orders
         ]
         lost = [f"{name}: {reply.reason}" for name, reply in zip(names, usable, strict=True) if reply.model is None]
@@ -425,7 +428,7 @@ class DeployedPlant:
                 )
 
 
-def _lost(order: FloorOrder, waited: Parts, reason: str) -> FloorReply:
+def lost_reply(order: FloorOrder, waited: Parts, reason: str) -> FloorReply:
     """The reply to an order of which nothing came."""
     return FloorReply(order.floor, None, 0.0, math.nan, np.zeros(order.cut.size, bool), waited, reason=reason)
 
@@ -434,7 +437,9 @@ def _usable(reply: FloorReply, order: FloorOrder, size: int) -> FloorReply:
     """The reply, or that of a lost floor if its model cannot be averaged."""
     per_device = (reply.took_part, reply.device_energy, reply.link_time)
     if any(part is not None and part.shape != order.cut.shape for part in per_device):
-        return _lost(order, reply.seconds, f"its reply must have an entry for each of its {order.cut.size} devices")
+        return lost_reply(
+            order, reply.seconds, f"its reply must have an entry for each of its {order.cut.size} devices"
+        )
     problem = _problem(reply, size)
     return dataclasses.replace(reply, model=None, reason=problem) if problem else reply
 

@@ -1,0 +1,236 @@
+"""Floors as SuperNodes: the messages of grpc, the weights of a simulation, and mistakes that are named."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+import fedfloor
+from fedfloor.deploy.coding import Decoder, Packed, _split, pack, unpack
+from fedfloor.deploy.fields import LinkError
+from fedfloor.deploy.link import dial
+from fedfloor.deploy.messages import Failed, Hello, Inputs, Order, Turn
+from fedfloor.deploy.orders import expected_orders
+from fedfloor.deploy.station import Station, StationOptions
+from fedfloor.deploy.tasks import FloorTask, floor_tasks
+from fedfloor.errors import DeploymentError
+from fedfloor.flower.floors import FloorsConfig, GridFloors, client_app_for, run_over
+from fedfloor.rounds.listeners.checkpoint import load_checkpoint
+from fedfloor.rounds.plants.deployed import FloorOrder, Parts
+from fedfloor.runs.planned import planned_run
+from fedfloor.training.network.built import BuiltNetwork
+from tests.conftest import known
+from tests.deploy.floors import Loop, wait_until
+from tests.flower.fleet import fleet
+
+PLANT = (
+    "radio.channels=2",
+    "floors.0.devices.0.count=2",
+    "floors.1.count=1",
+    "floors.1.devices.0.count=2",
+    "training.min_cut=1",
+    "training.evaluate_every=1",
+    "baseline.cut=2",
+    "participation.rates=uniform",
+    "participation.simulated_rates=uniform",
+    "limits=false",
+)
+
+
+def config(*more: str, **keys: Any) -> dict[str, Any]:
+    """Configuration of an app for a plant of two floors."""
+    return {"scenario": "quick", "set": "; ".join([*PLANT, *more]), "inputs": "scenario", "wait": 20.0} | keys
+
+
+def weights_of(folder: Path) -> dict[str, npt.NDArray[np.generic]]:
+    return dict(known(load_checkpoint(folder)).state.weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("precision.upload=8", "precision.download=16", "precision.boundary=16"),
+        ("participation.rates=estimated", "participation.estimate_every=2", "deploy.allow_gradients=true"),
+    ],
+    ids=["whole", "rounded", "estimated"],
+)
+def test_a_run_over_flower_is_that_of_a_simulation(tmp_path: Path, more: tuple[str, ...]) -> None:
+    keys = config(*more, policy="ddsra", rounds=3)
+    with fleet(client_app_for(keys), 2) as grid:
+        done = run_over(grid, FloorsConfig.of(keys, {"out": str(tmp_path / "flower")}))
+    alone = fedfloor.run("quick", "ddsra", 3, overrides=[*PLANT, *more], out=tmp_path / "alone", workers=1)
+    exact = "participation.rates=estimated" not in more
+    for ours, theirs in zip(done.records, alone.records, strict=True):
+        assert [gateway.channel for gateway in ours.gateways] == [gateway.channel for gateway in theirs.gateways]
+        assert [gateway.completed for gateway in ours.gateways] == [gateway.completed for gateway in theirs.gateways]
+        for one, other in zip(ours.gateways, theirs.gateways, strict=True):
+            assert one.queue == pytest.approx(other.queue, rel=0.0 if exact else 1e-4, abs=0.0)
+        assert ours.clock == pytest.approx(theirs.clock, rel=0.0 if exact else 1e-4, abs=0.0)
+    weights, others = weights_of(tmp_path / "flower"), weights_of(tmp_path / "alone")
+    assert weights.keys() == others.keys()
+    assert len(weights) > 0
+    for name, tensor in weights.items():
+        assert np.abs(tensor.astype(float) - others[name]).max() <= 1e-5
+    assert any(entry.completed for record in done.records for entry in record.gateways)
+
+
+def plant() -> tuple[tuple[FloorTask, ...], BuiltNetwork]:
+    scenario = planned_run("quick", "random", 1, overrides=PLANT, training=True).scenario
+    return floor_tasks(scenario), BuiltNetwork(scenario.model, scenario.seed)
+
+
+def an_order(task: FloorTask, deadline: float = 5.0) -> FloorOrder:
+    count = len(task.devices)
+    parts = Parts(0.25, 1.5, 0.125)
+    return FloorOrder(task.number, 0, 0.1, np.arange(1, count + 1), np.full(count, 1e9), parts, 1e6, 2e6, deadline, 3)
+
+
+def told(real: ClientApp, **node_config: str) -> ClientApp:
+    """The app of SuperNodes that were started with this --node-config."""
+    app = ClientApp()
+
+    def answer(message: Message, context: Context) -> Message:
+        context.node_config.update(node_config)
+        return real(message, context)
+
+    app.query("hello")(answer)
+    app.query("sums")(answer)
+    return app
+
+
+def test_both_ways_to_a_floor_carry_the_same_bytes() -> None:
+    tasks, network = plant()
+    weights = np.random.default_rng(0).normal(size=network.layout.size).astype(np.float32)
+    order, contents, loop = an_order(tasks[0]), list[RecordDict](), Loop()
+    app = ClientApp()
+
+    @app.query("hello")
+    def hello(message: Message, context: Context) -> Message:
+        return client_app_for({})(message, context)
+
+    @app.train("order")
+    def keep(message: Message, context: Context) -> Message:
+        contents.append(message.content)
+        raise ValueError("nothing is trained here")
+
+    async def frames_of_order(port: int) -> list[bytes]:
+        session = (await dial(f"127.0.0.1:{port}", Hello("gateway", tasks[0].floor, "", "{}"))).session
+        decoder, frames = Decoder(), list[bytes]()
+        while True:  # as the session itself reads; it would decode them at once
+            frames.append(await session._read())
+            envelope = decoder.feed(frames[-1], expected_orders(tasks[0], network.layout), None)
+            if envelope is not None:
+                assert isinstance(envelope.message, Order)
+                await session.send(Failed("nothing is trained here"), envelope.turn)
+                return frames
+
+    with Station(tasks, StationOptions("127.0.0.1:0", None, 0.1)) as station:
+        frames = loop.start_for(frames_of_order(station.port))
+        wait_until(lambda: station._floors[0].session is not None)
+        (over_grpc,) = station.carry_out(4, [order], weights)
+        sent = [_split(frame) for frame in frames.result(30.0)]
+        attempt = station._attempt
+    loop.close()
+    with fleet(app, 1) as grid:
+        floors = GridFloors(grid, tasks, FloorsConfig.of(config()))
+        floors._attempt = attempt
+        floors._meet()
+        (over_flower,) = floors.carry_out(4, [order], weights)
+    assert over_grpc.model is None
+    assert over_flower.model is None
+    head = sent[0][0]
+    head.ClearField("tail_size")
+    (content,) = contents
+    (array,) = content.array_records["order.tensors"].values()
+    assert content.config_records["order"]["frame"] == head.SerializeToString()
+    assert b"".join(tail for _, tail in sent) == array.numpy().tobytes() == weights.tobytes()
+
+
+def test_a_floor_that_fails_is_lost_and_costs_its_deadline() -> None:
+    tasks, network = plant()
+    with fleet(client_app_for(config()), 1) as grid:
+        floors = GridFloors(grid, tasks, FloorsConfig.of(config()))
+        floors._meet()  # without a scale of the inputs
+        (reply,) = floors.carry_out(0, [an_order(tasks[0])], np.zeros(network.layout.size, np.float32))
+        presence = floors.observe()
+    assert reply.model is None
+    assert reply.seconds.total == 5.0
+    assert "Inputs" in reply.reason
+    assert presence.floors.tolist() == [True, False]
+    assert presence.devices.tolist() == [True, True, False, False]
+
+
+def test_floors_agree_on_the_scale_of_what_their_devices_hold(tmp_path: Path) -> None:
+    tasks, _ = plant()
+    rng, keys = np.random.default_rng(1), config(inputs="agreed", wait=0.0)
+    pictures = {device.name: rng.integers(0, 256, (5, 1, 28, 28), np.uint8) for device in tasks[1].devices}
+    for name, samples in pictures.items():
+        np.savez(tmp_path / f"{name}.npz", samples=samples, labels=np.arange(5))
+
+    with fleet(told(client_app_for(keys), floor="hall-1", data=f"{tmp_path}/{{device}}.npz"), 1) as grid:
+        floors = GridFloors(grid, tasks, FloorsConfig.of(keys))
+        inputs = floors.agree()
+        gateways, devices = floors.machines()
+    whole = np.concatenate(list(pictures.values())).astype(float)
+    assert inputs.mean == pytest.approx([whole.mean()])
+    assert inputs.deviation == pytest.approx([whole.std()])
+    assert [machine.name for machine in gateways] == ["hall-1"]
+    assert [(machine.name, machine.samples) for machine in devices] == [(name, 5) for name in pictures]
+
+
+@pytest.mark.parametrize(
+    ("floor", "nodes", "problem"),
+    [
+        (None, 3, r"SuperNode \d+: floor: must be one of the scenario's 2, got '2'\. Name one .*fewer SuperNodes"),
+        ("cellar", 1, r"SuperNode \d+: floor: .* got 'cellar'\. Name one .*\(floors: assembly, hall-1\)"),
+        ("hall-1", 2, r"two SuperNodes say that they are the floor 'hall-1': \d+ and \d+\. Give each"),
+    ],
+)
+def test_a_supernode_that_is_no_floor_or_that_of_another_ends_the_run(
+    floor: str | None, nodes: int, problem: str
+) -> None:
+    tasks, _ = plant()
+    app = client_app_for(config())
+    with (
+        fleet(app if floor is None else told(app, floor=floor), nodes) as grid,
+        pytest.raises(DeploymentError, match=problem),
+    ):
+        GridFloors(grid, tasks, FloorsConfig.of(config()))._meet()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("rounds", "three", "app config: rounds: must be a int, got 'three'"),
+        ("clock", "fast", "app config: clock: must be 'model' or 'measured', got 'fast'"),
+        ("inputs", "mine", "app config: inputs: must be 'agreed' or 'scenario', got 'mine'"),
+        ("patience", -1.0, "app config: patience: must be >= 0, got -1.0"),
+    ],
+)
+def test_a_wrong_key_of_the_app_is_named(key: str, value: object, problem: str) -> None:
+    with pytest.raises(DeploymentError, match=problem):
+        FloorsConfig.of({}, {key: value, "someone-elses-key": 1})
+
+
+def test_a_message_in_one_piece_must_have_all_its_bytes_and_no_others() -> None:
+    tasks, network = plant()
+    expected = expected_orders(tasks[0], network.layout)
+    message = pack(Inputs(np.zeros(1), np.ones(1)), Turn())
+    with pytest.raises(LinkError, match=r"Inputs: this message is not expected here"):
+        unpack(message, expected)
+    order = Order(0, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, np.ones(2, int), np.ones(2), 1.0, np.ones(network.layout.size, "f4"))
+    whole = pack(order, Turn(1, 2))
+    assert np.array_equal(unpack(whole, expected).message.weights, order.weights)  # type: ignore[union-attr]
+    with pytest.raises(LinkError, match=r"Order: its tensors have 40 bytes, expected [\d,]+"):
+        unpack(Packed(whole.frame, (np.ones(10, np.float32),)), expected)
+    with pytest.raises(LinkError, match="Order: is of round 1"):
+        unpack(whole, expected, Turn(2, 2))
