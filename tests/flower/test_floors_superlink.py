@@ -26,7 +26,6 @@ FLOORS = ("assembly", "hall-1")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_supernode_that_is_killed_in_a_round_is_lost_and_the_run_goes_on(tmp_path: Path) -> None:
     copytree(APP, tmp_path / "app")
     folder = tmp_path / "run"

@@ -90,6 +90,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  #: [s] between two looks for replies
 _AFTERWARDS = 60.0  #: [s] that a message outlives the wait for its reply
 _Message = TypeVar("_Message", bound=messages.Message)
 _Answer = TypeVar("_Answer")
+Table = Mapping[str, bool | float | int | str]  #: a table of an app's configuration
 Sent = tuple[messages.Message, Turn]
 Asked = tuple[int, int, RecordDict, float]  #: floor or node, node, content, deadline [s]
 
@@ -113,7 +114,7 @@ class FloorsConfig:
     wait: float = 300.0  #: [s] for all floors before the first round, and for anybody at all before others
 
     @classmethod
-    def of(cls, *sources: Mapping[str, Any]) -> Self:
+    def of(cls, *sources: Table) -> Self:
         """The configuration that several tables make, the last one first; keys that are not ours are left alone."""
         values: dict[str, Any] = {}
         for source in sources:
@@ -463,7 +464,7 @@ class GridFloors:
                 time.sleep(min(max(0.05 * longest, _FIRST_PAUSE), _LONGEST_PAUSE))
 
 
-def server_app_for(defaults: Mapping[str, Any]) -> ServerApp:
+def server_app_for(defaults: Table) -> ServerApp:
     """A ServerApp for floors; the run's own configuration comes before these defaults."""
     app = ServerApp()
 
@@ -515,7 +516,7 @@ def _tell(event: Event) -> None:
 # A SuperNode
 
 
-def client_app_for(defaults: Mapping[str, Any]) -> ClientApp:
+def client_app_for(defaults: Table) -> ClientApp:
     """A ClientApp that is a floor; the run's own configuration comes before these defaults."""
     app = ClientApp()
 
