@@ -47,6 +47,7 @@ ORDER = {
     "orders device whole_floor member gateway radio station holdings serving running kept commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "flower": "nodes memory plant strategy floors writing",
+    "flower/floors": "config data records exchange grid server client",
     "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
     "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
     "exploring decisions page making live",

@@ -21,7 +21,10 @@ from fedfloor.deploy.orders import expected_orders
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import FloorTask, floor_tasks
 from fedfloor.errors import DeploymentError
-from fedfloor.flower.floors import FloorsConfig, GridFloors, client_app_for, run_over
+from fedfloor.flower.floors.client import client_app_for
+from fedfloor.flower.floors.config import FloorsConfig
+from fedfloor.flower.floors.grid import GridFloors
+from fedfloor.flower.floors.server import run_over
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from fedfloor.rounds.plants.deployed import FloorOrder, Parts
 from fedfloor.runs.planned import planned_run
@@ -210,13 +213,13 @@ def test_a_supernode_that_is_no_floor_or_that_of_another_ends_the_run(
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        ("rounds", "three", "app config: rounds: must be a int, got 'three'"),
-        ("clock", "fast", "app config: clock: must be 'model' or 'measured', got 'fast'"),
-        ("inputs", "mine", "app config: inputs: must be 'agreed' or 'scenario', got 'mine'"),
+        ("rounds", "three", "app config: rounds: must be a whole number, got 'three'"),
+        ("clock", "fast", "app config: clock: input should be 'model' or 'measured', got 'fast'"),
+        ("inputs", "mine", "app config: inputs: input should be 'agreed' or 'scenario', got 'mine'"),
         ("patience", -1.0, "app config: patience: must be >= 0, got -1.0"),
     ],
 )
-def test_a_wrong_key_of_the_app_is_named(key: str, value: object, problem: str) -> None:
+def test_a_wrong_key_of_the_app_is_named(key: str, value: float | str, problem: str) -> None:
     with pytest.raises(DeploymentError, match=problem):
         FloorsConfig.of({}, {key: value, "someone-elses-key": 1})
 

@@ -25,7 +25,8 @@ SET = (
 PROGRAM = """
 import sys
 from flwr.simulation import run_simulation
-from fedfloor.flower.floors import client_app_for, server_app_for
+from fedfloor.flower.floors.client import client_app_for
+from fedfloor.flower.floors.server import server_app_for
 keys = {"set": sys.argv[1], "rounds": 3, "out": sys.argv[2], "inputs": "scenario", "patience": 300.0}
 ray = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
 resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0}, "init_args": ray}
