@@ -100,6 +100,8 @@ def test_levers_are_compared_at_the_accuracy_that_the_published_setting_ends_wit
     assert f"{expected:.1f}x [{expected:.1f}, {expected:.1f}]" in best
     (weak,) = [row for row in text if row.startswith(f"| without: {EVERY[0]}")]
     assert "0 of 10 seeds reach it" in weak
+    longer = FAST_ROUNDS * 10.0 / time_to(lines[10], level)  # the whole run against that with all levers
+    assert weak.endswith(f"| at least {longer:.1f}x [{longer:.1f}, {longer:.1f}] |")
 
 
 def test_the_best_setting_has_every_lever_and_the_published_one_none() -> None:
