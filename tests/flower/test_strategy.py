@@ -1,6 +1,8 @@
 """`FedFloor` on Flower's own grid: the rounds of a simulation, and the models of the wrapped strategy."""
 
 import json
+import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -189,11 +191,14 @@ def test_a_federation_of_another_size_is_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_strategy_that_samples_itself_is_refused() -> None:
-    with pytest.raises(
-        FedfloorError, match=r"^strategy FedAvg: fraction_train must be 1, got 0\.5: the policy decides"
-    ):
+def test_a_strategy_that_samples_itself_is_refused_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    problem = "strategy FedAvg: fraction_train must be 1, got 0.5: the policy decides"
+    with pytest.raises(FedfloorError, match=f"^{re.escape(problem)}"):
         FedFloor(FedAvg(fraction_train=0.5), "quick")
+    assert [record.getMessage().startswith(f"fedfloor: error: {problem}") for record in caplog.records] == [True]
     strategy = FedFloor(FedXgbCyclic(), "quick")
     with pytest.raises(FedfloorError, match=r"^strategy FedXgbCyclic: samples nodes itself: it sends 1 messages to 3"):
         strategy.start(Federation(line_app(), 6), line_arrays())

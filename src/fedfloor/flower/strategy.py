@@ -2,7 +2,8 @@
 
 __all__ = ["FedFloor"]
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from logging import ERROR, INFO
 from pathlib import Path
@@ -77,18 +78,19 @@ class FedFloor(Strategy):
         accuracy_key: str | None = None,
         loss_key: str | None = None,
     ) -> None:
-        refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
-        if isinstance(strategy, FedFloor):
-            raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
-        refuse_sampling(strategy)
+        with _logged_errors():
+            refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
+            if isinstance(strategy, FedFloor):
+                raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
+            refuse_sampling(strategy)
+            if resume and out is None:
+                raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
         self.strategy, self.scenario, self.policy = strategy, scenario, policy
         self.seed, self.overrides, self.own = seed, tuple(overrides), own
         self.out = path_or_none(out)
         self.options = RunOptions(
             resume=resume, until_accuracy=until_accuracy, until_clock=until_clock, until_loss=until_loss
         )
-        if resume and out is None:
-            raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
         self.keys = MetricKeys(
             train_loss=("train_loss",) if train_loss_key is None else (train_loss_key,),
             accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
@@ -109,7 +111,7 @@ class FedFloor(Strategy):
 
         The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
         """
-        try:
+        with _logged_errors():
             planned = self._planned(num_rounds)
             exchange = Exchange(
                 grid=grid,
@@ -122,9 +124,6 @@ class FedFloor(Strategy):
                 evaluate_fn=evaluate_fn,
             )
             return self._run(planned, exchange, initial_arrays)
-        except (FedfloorError, FailedRunError) as error:
-            log(ERROR, "fedfloor: error: %s", error)
-            raise
 
     def _planned(self, rounds: int) -> PlannedRun:
         """The run, checked before anything is sent or written."""
@@ -222,6 +221,16 @@ class FedFloor(Strategy):
     ) -> MetricRecord | None:
         """Refused: see `start`."""
         _refuse_outer()
+
+
+@contextmanager
+def _logged_errors() -> Iterator[None]:
+    """Log what is wrong in one line before it is raised, because Flower shows only tracebacks."""
+    try:
+        yield
+    except (FedfloorError, FailedRunError) as error:
+        log(ERROR, "fedfloor: error: %s", error)
+        raise
 
 
 def _refuse_outer() -> NoReturn:
