@@ -223,7 +223,7 @@ def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_d
     *rounds, last = (tmp_path / "said").read_text().splitlines()
     assert all(re.match(r"random: \d+ of 60 rounds done, accuracy |reading ", line) for line in rounds)
     found = re.fullmatch(
-        r"interrupted: stopped after (\d+) rounds; the checkpoint in run has (\d+) of them. "
+        r"interrupted: stopped after (\d+) rounds?; the checkpoint in run has (\d+) of them. "
         r"Resume with the same command and --resume",
         last,
     )
