@@ -189,7 +189,7 @@ def test_a_folder_without_a_checkpoint_has_no_model(tmp_path: Path) -> None:
     fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
     with pytest.raises(RunLogError, match="has no checkpoint, so there is no model"):
         fedfloor.load_model(tmp_path / "run")
-    with pytest.raises(RunLogError, match=r"none: does not exist\. Name the folder of a training run"):
+    with pytest.raises(ModelError, match=r"none: does not exist\. Name a run folder, or a file of `fedfloor evaluate"):
         fedfloor.load_model(tmp_path / "none")
 
 

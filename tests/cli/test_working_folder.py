@@ -38,6 +38,7 @@ def test_no_file_of_the_working_folder_is_imported(received: Path) -> None:
     ended(received, "compare", "quick", "--policy", "random", *runs, *few)
 
 
+@pytest.mark.slow
 def test_a_policy_in_the_working_folder_is_found_after_everything_else(received: Path) -> None:
     (received / "mine.py").write_text(
         "import json\nimport helping\nfrom fedfloor.scheduling.policies.random import RandomScheduler\n"

@@ -134,6 +134,7 @@ def test_a_run_ends_at_a_loss_and_refuses_an_accuracy(scenario: Path) -> None:
         fedfloor.run(scenario, "random", 40, own=True, until_accuracy=0.9)
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_the_error(
     scenario: Path, fedfloor_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

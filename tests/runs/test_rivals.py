@@ -42,6 +42,7 @@ def assert_replays(folder: Path, rounds: tuple[int, ...]) -> None:
         assert [gateway["channel"] for gateway in answer["gateways"]] == channels, index
 
 
+@pytest.mark.slow
 def test_a_run_under_its_old_name_is_resumed_replayed_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

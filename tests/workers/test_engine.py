@@ -75,8 +75,8 @@ def everything(engine: Engine) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("model", "boundary"),
     [
-        (CNN, 32),
-        pytest.param(DENSE, 32, marks=pytest.mark.slow),
+        pytest.param(CNN, 32, marks=pytest.mark.slow),
+        (DENSE, 32),
         pytest.param(NORMED, 32, marks=pytest.mark.slow),
         pytest.param(DENSE, 8, marks=pytest.mark.slow),
     ],
@@ -236,6 +236,7 @@ def test_a_process_that_ends_is_named() -> None:
             everything(engine)
 
 
+@pytest.mark.slow
 def test_processes_end_quietly_when_the_one_that_started_them_is_killed() -> None:
     code = """
 import numpy as np

@@ -50,7 +50,9 @@ def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
-        raise ModelError(f"{path}: no such file. Write one with `fedfloor evaluate RUN --export FILE`") from None
+        raise ModelError(
+            f"{path}: does not exist. Name a run folder, or a file of `fedfloor evaluate RUN --export FILE`"
+        ) from None
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{path}: cannot be read: {error}. It must be a safetensors file") from None
     if "model" not in metadata or "mean" not in metadata:
