@@ -98,7 +98,7 @@ def test_an_exported_model_is_loaded_with_its_scale(run: Path, tmp_path: Path) -
 
 
 def test_a_file_that_is_no_export_is_named(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere\.safetensors: no such file"):
+    with pytest.raises(ModelError, match=r"nowhere\.safetensors: does not exist"):
         fedfloor.load_model(tmp_path / "nowhere.safetensors")
     (tmp_path / "text.safetensors").write_text("no tensors")
     with pytest.raises(ModelError, match="cannot be read"):
