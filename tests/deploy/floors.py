@@ -81,6 +81,7 @@ class Loop:
         self.run(cancel())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
+        self._loop.close()
 
 
 class TestFloor:
