@@ -40,7 +40,7 @@ class RoundRow:
     """One round: its slowest floor counts."""
 
     policy: str
-    round: int  #: from 1
+    round: int  #: from 0
     floors: tuple[FloorRow, ...]  #: that got orders
 
     @property
@@ -69,7 +69,7 @@ def rows_of(record: RoundRecord, policy: str) -> RoundRow:
     """The comparison of one round."""
     selected = [gateway for gateway in record.gateways if gateway.selected]
     rows = [row for row in map(_floor, selected) if row is not None]
-    return RoundRow(policy, record.round + 1, tuple(rows))
+    return RoundRow(policy, record.round, tuple(rows))
 
 
 def _floor(gateway: GatewayRecord) -> FloorRow | None:

@@ -18,6 +18,7 @@ from fedfloor.rounds.record import parse_record
 from fedfloor.runs.folder import SCENARIO
 from fedfloor.runs.planned import PlannedRun, planned_run, with_folders
 from fedfloor.scenario import resolved_toml
+from fedfloor.scheduling.registry import shown_name
 from testbed.comparison import HEADER, PARTS, RoundRow, lines_of, rows_of, summary
 from testbed.control import Control
 from testbed.layout import Layout, layout_of
@@ -52,7 +53,7 @@ def run(request: Request) -> list[RoundRow]:
         Control((place := _place(sweeper)) / "control", network) as control,
     ):
         for number, each in enumerate(planned):
-            print(f"\npolicy {each.policy}\n" + "\n".join(HEADER), flush=True)
+            print(f"\npolicy {shown_name(str(each.policy))}\n" + "\n".join(HEADER), flush=True)
             network.free_backhaul()  # machines join at full speed
             own = place / f"run-{number}"
             own.mkdir()
@@ -115,7 +116,7 @@ def _rounds(planned: PlannedRun, layout: Layout, network: Network, *, control: P
             is_done = machines.is_done()  # before the log is read for the last time
             lines = log.read_bytes().split(b"\n")[:-1] if log.exists() else []
             for line in lines[count:]:
-                yield rows_of(parse_record(line), str(planned.policy))
+                yield rows_of(parse_record(line), shown_name(str(planned.policy)))
             count = len(lines)
 
 

@@ -45,7 +45,7 @@ def test_a_round_that_lost_a_floor_is_not_near() -> None:
 def test_the_columns_of_the_table_stand_below_their_names() -> None:
     lines = lines_of(rows_of(record(FLOOR), "ddsra:v=1"))
     assert lines[0].split() == [
-        "1",
+        "0",
         "press",
         "1",
         "2",
