@@ -20,7 +20,7 @@ from rich.progress import track
 
 import fedfloor
 from benchmarks.studies import PAGE, PLACE, Tables, append, commit, filled, lines_of, markdown, missing
-from benchmarks.study.parts import LEVERS, variants
+from benchmarks.study.parts import LEVERS, simulated
 from benchmarks.study.runs import Run
 from fedfloor.reports.cells import change, percentage, with_interval
 from fedfloor.reports.statistics import interval, percent_more
@@ -79,7 +79,7 @@ def leaderboard(seeds: Sequence[int]) -> list[Run]:
     return [
         Run(scenario, policy, bits, seed, ROUNDS)
         for scenario in PLANTS
-        for policy in variants(scenario)
+        for policy in simulated(scenario)
         if not needs_training(make_policy(parse_policy(policy))[1])
         for seed in seeds
     ]

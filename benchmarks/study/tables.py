@@ -46,8 +46,8 @@ from benchmarks.study.parts import (
     as_published,
     dosed,
     finalists,
+    raced,
     racing,
-    variants,
     with_levers,
 )
 from benchmarks.study.runs import Line, Run
@@ -221,10 +221,10 @@ Standing = Mapping[str, Mapping[int, Line]]  #: lines by policy and seed; every 
 
 
 def leaderboard_tables(lines: Lines) -> Tables:
-    """All variants with few seeds and the best with all: the soonest first, and each beside ddsra, paired by seed."""
+    """All policies with few seeds and the best with all: the soonest first, and each beside ddsra, paired by seed."""
     tables: dict[str, list[str]] = {}
     for scenario in SCENARIOS:
-        for name, policies, seeds in (("", variants(scenario), FEW), (" all seeds", finalists(scenario), SEEDS)):
+        for name, policies, seeds in (("", raced(scenario), FEW), (" all seeds", finalists(scenario), SEEDS)):
             standing = _standing(lines, scenario, policies, seeds)
             enough = len(standing) > 1
             tables[f"race {scenario}{name}"] = _race(standing) if enough else NOTHING
