@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -340,17 +341,22 @@ def test_a_taken_port_and_a_strange_host_are_named(serve: Serve, finished: Path)
 def test_a_folder_that_cannot_be_watched_is_named(place: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "plant.toml").write_text("")
     with pytest.raises(RunLogError, match=problem):
-        fedfloor.api.watch(str(tmp_path / place) if place else "")
+        fedfloor.watch(str(tmp_path / place) if place else "")
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_the_command_prints_its_address_first_and_ends_with_ctrl_c(form: str, finished: Path) -> None:
-    command = [sys.executable, "-m", "fedfloor", "watch", str(finished), "--token", "always", "--format", form]
+def test_the_command_prints_its_address_first_and_ends_with_ctrl_c(form: str, finished: Path, tmp_path: Path) -> None:
+    run = finished if form == "json" else tmp_path / "later"
+    command = [sys.executable, "-m", "fedfloor", "watch", str(run), "--token", "always", "--format", form]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         killer = threading.Timer(120.0, process.kill)
         killer.start()
         try:
             assert process.stdout is not None
+            assert process.stderr is not None
+            if run != finished:  # as by someone who starts both programs at once
+                assert process.stderr.readline().strip() == f"waiting for {run}, which does not exist yet ..."
+                shutil.copytree(finished, run)
             line = process.stdout.readline().strip()
             url = json.loads(line)["url"] if form == "json" else line
             port, token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43})", url).groups()  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 __all__ = ["watch"]
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import click
 import typer
 
 from fedfloor.cli.options import Format, FormatOption, app
+
+_PATIENCE = 30.0  #: [s] until a run that was started with this command has its folder
 
 
 @app.command()
@@ -30,14 +33,16 @@ def watch(
 ) -> None:
     """Show a run in the browser while it is running. Needs the extra 'report'.
 
-    The page has floors, rounds, accuracy or error, delays and failures. Its address is printed first. Ctrl-C ends
-    the command; the run goes on.
+    The page has floors, rounds, accuracy or error, delays and failures. Its address is printed first. A folder that
+    does not exist yet is waited for, up to 30 seconds. Ctrl-C ends the command; the run goes on.
 
     Example:  fedfloor watch runs/demo
     """
     from fedfloor import api
-    from fedfloor.cli.show.watching import page_ready
+    from fedfloor.cli.show.watching import page_ready, working
 
+    with working(f"waiting for {run}, which does not exist yet"):
+        _wait_for(run)
     api.watch(
         run,
         host=host,
@@ -45,3 +50,9 @@ def watch(
         token=protection == "always",
         on_ready=lambda url: page_ready(url, as_json=form is Format.JSON),
     )
+
+
+def _wait_for(folder: Path) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not folder.exists() and time.monotonic() < end:
+        time.sleep(0.1)
