@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict, UserConfigValue
@@ -13,6 +14,7 @@ from flwr.proto.task_pb2 import Task
 from flwr.server.superlink.fleet.vce.vce_api import _register_nodes
 from flwr.server.superlink.linkstate import InMemoryLinkState, LinkStateFactory
 from flwr.server.superlink.linkstate.in_memory_linkstate import RunRecord
+from flwr.server.superlink.linkstate.utils import create_message_error_unavailable_res_message
 from flwr.serverapp import Grid
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID
 from flwr.supercore.object_store import ObjectStoreFactory
@@ -39,16 +41,25 @@ class Federation(InMemoryGrid):
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, SUPERLINK_NODE_ID
         self.app, self.partition = app, _register_nodes(nodes, factory)
         self.trained: list[list[int]] = []  #: partitions that were sent training, call by call
+        self.gone: set[int] = set()  #: partitions whose nodes the SuperLink cannot reach
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        sent = list(messages)
+        sent = [_pushed(message) for message in messages]
         if sent and sent[0].metadata.message_type == "train":
             self.trained.append(sorted(self.partition[message.metadata.dst_node_id] for message in sent))
         return [self._answer(message) for message in sent]
 
     def _answer(self, message: Message) -> Message:
         partition = self.partition[message.metadata.dst_node_id]
+        if partition in self.gone:
+            return create_message_error_unavailable_res_message(message.metadata, "node_unavail")
         return answered(self.app, message, {"partition-id": partition, "num-partitions": len(self.partition)})
+
+
+def _pushed(message: Message) -> Message:
+    """The message with an id, as every grid gives it one."""
+    message.metadata.__dict__["_message_id"] = str(uuid4())
+    return message
 
 
 def answered(app: ClientApp, message: Message, config: dict[str, UserConfigValue]) -> Message:
@@ -126,4 +137,5 @@ class SuperNodes(Grid):
         return nodes
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        return [answered(self.app, message, self.configs[message.metadata.dst_node_id]) for message in messages]
+        sent = [_pushed(message) for message in messages]
+        return [answered(self.app, message, self.configs[message.metadata.dst_node_id]) for message in sent]

@@ -70,8 +70,12 @@ def test_new_writes_an_app_once(fedfloor_command: Command, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("../up", "NAME: must be letters, digits and hyphens"),
-        ("my_app", "NAME: must be letters, digits and hyphens"),
+        ("../up", "NAME: must be letters, digits and single hyphens"),
+        ("my_app", "NAME: must be letters, digits and single hyphens"),
+        ("my-", "NAME: must be letters, digits and single hyphens"),
+        ("a--b", "NAME: must be letters, digits and single hyphens"),
+        ("torch", "NAME: 'torch' is the name of a module that the app needs"),
+        ("logging", "NAME: 'logging' is the name of a module that the app needs"),
         ("import", "NAME: must not be a word of Python, got 'import'"),
     ],
 )

@@ -6,7 +6,7 @@ from flwr.clientapp import ClientApp
 
 from fedfloor.errors import DeploymentError, ScenarioError
 from fedfloor.flower import introduce
-from fedfloor.flower.nodes import floors_of
+from fedfloor.flower.nodes import FloorNodes
 from tests.flower.federation import Federation, SuperNodes, line_app
 
 FLOORS = ["press", "paint", "store"]
@@ -24,13 +24,16 @@ def _identity() -> None:
 
 
 def floors(grid: SuperNodes) -> dict[int, int]:
-    return floors_of(grid, FLOORS, "plant.toml", timeout=10.0)
+    nodes = FloorNodes(grid, FLOORS, "plant.toml", timeout=10.0)
+    nodes.wait_for_all()
+    return nodes.present()
 
 
 def test_simulated_nodes_are_floors_in_the_order_of_their_partitions() -> None:
     federation = Federation(line_app(), 40)
-    nodes = floors_of(federation, [f"f{m}" for m in range(40)], "plant.toml", timeout=10.0)
-    assert [federation.partition[nodes[m]] for m in range(40)] == list(range(40))
+    nodes = FloorNodes(federation, [f"f{m}" for m in range(40)], "plant.toml", timeout=10.0)
+    nodes.wait_for_all()
+    assert [federation.partition[nodes.present()[m]] for m in range(40)] == list(range(40))
 
 
 def test_registered_names_are_those_of_floors_and_late_nodes_are_waited_for() -> None:

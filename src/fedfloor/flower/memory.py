@@ -1,17 +1,19 @@
 """What a Flower strategy remembers between rounds, such as the momenta of FedYogi, for checkpoints.
 
-Kept are its attributes that hold arrays, and the numbers and texts that have changed since it was made. A strategy
-that wraps another one under the name `strategy` is followed.
+Kept are its attributes that hold arrays, and the numbers, texts, lists and dicts that have changed since it was made.
+A strategy that wraps another one under the name `strategy` is followed.
 """
 
-__all__ = ["StrategyMemory", "layers_of", "remember"]
+__all__ = ["StrategyMemory", "layers_of", "record_of"]
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp.strategy import Strategy
 from pydantic import JsonValue
 
@@ -19,8 +21,7 @@ from fedfloor.errors import shown
 
 Tensors = Mapping[str, npt.NDArray[np.generic]]
 
-_PLAIN = (bool, int, float, str)
-_ARRAY = (np.ndarray, np.generic)  #: sums of arrays without a dimension are numbers of NumPy
+_LAYERS = "layers"  #: key of the names of the classes
 
 
 def layers_of(strategy: Strategy) -> Iterator[Strategy]:
@@ -31,83 +32,128 @@ def layers_of(strategy: Strategy) -> Iterator[Strategy]:
         layer = getattr(layer, "strategy", None)
 
 
-def _attributes(strategy: Strategy) -> Iterator[tuple[str, Strategy, str, object]]:
-    """Path, owner, name and value of every attribute."""
-    for depth, layer in enumerate(layers_of(strategy)):
-        for name, value in vars(layer).items():
-            yield f"{depth}.{name}", layer, name, value
-
-
-def _arrays_in(value: object) -> tuple[str, Tensors] | None:
-    """The kind of an attribute that holds arrays, and the arrays by name; None of any other."""
-    if isinstance(value, ArrayRecord):
-        return "record", {key: array.numpy() for key, array in value.items()}
-    if isinstance(value, _ARRAY):
-        return "array", {"": np.asarray(value)}
-    if isinstance(value, dict) and value and all(isinstance(part, _ARRAY) for part in value.values()):
-        named = all(isinstance(key, str) for key in value)
-        return ("dict", {key: np.asarray(part) for key, part in value.items()}) if named else None
-    if isinstance(value, list) and value and all(isinstance(part, _ARRAY) for part in value):
-        return "list", {str(place): np.asarray(part) for place, part in enumerate(value)}
-    return None
-
-
-def remember(tensors: Tensors, kind: str) -> object:
-    """The value of an attribute of a kind, from its arrays in their order; a ValueError for a kind that is none."""
-    if kind == "record":
-        return ArrayRecord({key: Array(np.asarray(tensor)) for key, tensor in tensors.items()})
-    if kind == "array":
-        return tensors[""]
-    if kind == "dict":
-        return dict(tensors)
-    if kind == "list":
-        return list(tensors.values())
-    raise ValueError(f"strategy: must be record, array, dict or list, got {shown(kind)}")
+def record_of(tensors: Tensors) -> ArrayRecord:
+    """Tensors as Flower sends them."""
+    return ArrayRecord({key: Array(np.asarray(tensor)) for key, tensor in tensors.items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyMemory:
-    """The memory of a strategy, as it was when the strategy was made."""
+    """The memory of a strategy and of the configs it is given, which it may change."""
 
     strategy: Strategy
-    made: Mapping[str, object]  #: numbers and texts, by path
+    configs: Mapping[str, ConfigRecord]  #: by name
+    before: Mapping[str, JsonValue]  #: what was there before the first round, by path
 
     @classmethod
-    def of(cls, strategy: Strategy) -> "StrategyMemory":
+    def of(cls, strategy: Strategy, configs: Mapping[str, ConfigRecord]) -> "StrategyMemory":
         """The memory of a strategy that has not begun."""
-        return cls(strategy, {path: value for path, _, _, value in _attributes(strategy) if isinstance(value, _PLAIN)})
+        before = {path: _packed(owner[name], path, {}) for path, owner, name in _places(strategy, configs)}
+        return cls(strategy, configs, before)
+
+    def left_out(self) -> list[str]:
+        """Attributes that no checkpoint can keep, such as objects of other libraries."""
+        return [
+            f"{name} ({type(owner[name]).__name__})"
+            for path, owner, name in _places(self.strategy, self.configs)
+            if _packed(owner[name], path, {}) is _UNKNOWN and not callable(owner[name])
+        ]
 
     def saved(self) -> tuple[dict[str, JsonValue], dict[str, npt.NDArray[np.generic]]]:
         """What has to be kept: a description that is JSON, and tensors by name."""
-        described: dict[str, JsonValue] = {}
+        described: dict[str, JsonValue] = {_LAYERS: [type(layer).__name__ for layer in layers_of(self.strategy)]}
         tensors: dict[str, npt.NDArray[np.generic]] = {}
-        for path, _, _, value in _attributes(self.strategy):
-            held = _arrays_in(value)
-            if held is not None:
-                kind, arrays = held
-                described[path] = {"kind": kind, "arrays": list(arrays)}
-                tensors |= {f"{path}/{key}": np.asarray(array, order="C") for key, array in arrays.items()}
-            elif isinstance(value, _PLAIN) and self.made.get(path) != value:
-                described[path] = {"kind": "value", "value": value}
+        for path, owner, name in _places(self.strategy, self.configs):
+            arrays: dict[str, npt.NDArray[np.generic]] = {}
+            packed = _packed(owner[name], path, arrays)
+            if packed is not _UNKNOWN and (arrays or path not in self.before or packed != self.before[path]):
+                described[path] = packed
+                tensors |= arrays
         return described, tensors
 
     def restore(self, described: JsonValue, tensors: Tensors) -> None:
         """Give the strategy back what was saved; a ValueError says why it does not fit."""
-        owners = {path: (layer, name) for path, layer, name, _ in _attributes(self.strategy)}
-        if not isinstance(described, dict):
-            raise ValueError(f"strategy: must be a table, got {shown(described)}")
-        for path, entry in described.items():
-            if path not in owners or not isinstance(entry, dict):
-                name = type(self.strategy).__name__
-                raise ValueError(f"strategy: {shown(path)} is not an attribute of {name}, which the run began with")
-            layer, name = owners[path]
-            if entry.get("kind") == "value":
-                setattr(layer, name, entry.get("value"))
+        owners = _owners(self.strategy, self.configs)
+        names: JsonValue = [type(layer).__name__ for layer in layers_of(self.strategy)]
+        if not isinstance(described, dict) or described.get(_LAYERS) != names:
+            began = described.get(_LAYERS) if isinstance(described, dict) else described
+            raise ValueError(f"strategy: must be {shown(began)}, with which the run began, got {shown(names)}")
+        for path, packed in described.items():
+            place, _, name = path.partition(".")
+            if path == _LAYERS:
                 continue
-            keys = entry.get("arrays")
-            names = [str(key) for key in keys] if isinstance(keys, list) else []
-            missing = [key for key in names if f"{path}/{key}" not in tensors]
-            if missing:
-                raise ValueError(f"strategy: {path}: the tensor {shown(missing[0])} is missing")
-            held = {key: tensors[f"{path}/{key}"] for key in names}
-            setattr(layer, name, remember(held, str(entry.get("kind"))))
+            if place not in owners or not name:
+                raise ValueError(f"strategy: {shown(path)} is none of its attributes")
+            try:
+                owners[place][name] = _unpacked(packed, tensors)
+            except (KeyError, TypeError, IndexError, AttributeError) as error:
+                raise ValueError(f"strategy: {path}: {shown(packed)} cannot be read: {error!r}") from None
+
+
+def _owners(strategy: Strategy, configs: Mapping[str, ConfigRecord]) -> dict[str, MutableMapping[str, Any]]:
+    """Attributes of every layer, and the entries of the configs, by the first part of their paths."""
+    owners: dict[str, MutableMapping[str, Any]] = {str(n): vars(layer) for n, layer in enumerate(layers_of(strategy))}
+    return owners | dict(configs)
+
+
+def _places(
+    strategy: Strategy, configs: Mapping[str, ConfigRecord]
+) -> Iterator[tuple[str, MutableMapping[str, Any], str]]:
+    """Path, owner and name of everything that may be remembered."""
+    for place, owner in _owners(strategy, configs).items():
+        for name in list(owner):
+            if not isinstance(owner[name], Strategy):
+                yield f"{place}.{name}", owner, name
+
+
+_UNKNOWN: JsonValue = {"unknown": True}  #: stands for a value of a kind that is not kept
+
+
+def _packed(value: object, path: str, tensors: dict[str, npt.NDArray[np.generic]]) -> JsonValue:
+    """A value as JSON, whose arrays go into `tensors` under names that begin with the path; or `_UNKNOWN`."""
+    if isinstance(value, np.ndarray | np.generic | Array):
+        array = value.numpy() if isinstance(value, Array) else np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            return _UNKNOWN
+        tensors[path] = np.asarray(array, order="C")
+        return {"Array" if isinstance(value, Array) else "number" if isinstance(value, np.generic) else "array": path}
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, float):
+        return {"float": str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    kind = next((kind for kind in _CONTAINERS if type(value) is _CONTAINERS[kind]), None)
+    if kind is None:
+        return _UNKNOWN
+    container: Any = value
+    entries = list(container.items() if isinstance(container, Mapping) else enumerate(container))
+    parts: list[JsonValue] = []
+    for place, (key, part) in enumerate(entries):
+        packed = _packed(part, f"{path}/{place}", tensors)
+        if packed is _UNKNOWN or not isinstance(key, int | str):
+            return _UNKNOWN
+        parts.append([key, packed])
+    return {kind: parts}
+
+
+_CONTAINERS: Mapping[str, Any] = {
+    "list": list, "tuple": tuple, "dict": dict, "arrays": ArrayRecord, "metrics": MetricRecord, "config": ConfigRecord,
+}  # fmt: skip
+
+
+def _unpacked(packed: JsonValue, tensors: Tensors) -> object:
+    """The value that was packed."""
+    if not isinstance(packed, dict):
+        return packed
+    ((kind, content),) = packed.items()
+    if kind == "float":
+        return float(str(content))
+    if kind == "bytes":
+        return bytes.fromhex(str(content))
+    if kind in ("array", "number", "Array"):
+        tensor = tensors[str(content)]
+        return Array(tensor) if kind == "Array" else tensor[()] if kind == "number" else tensor
+    entries: Any = content
+    parts = {key: _unpacked(part, tensors) for key, part in entries}
+    return _CONTAINERS[kind](parts.values() if kind in ("list", "tuple") else parts)

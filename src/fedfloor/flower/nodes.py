@@ -5,12 +5,12 @@ the floor whose name it was registered with. A SuperNode without a name is asked
 `introduce` was applied to it.
 """
 
-__all__ = ["ChosenGrid", "floors_of", "introduce"]
+__all__ = ["ChosenGrid", "FloorNodes", "introduce", "replies_to"]
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from logging import INFO
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from logging import INFO, WARNING
 from typing import Any
 
 from flwr.app import ConfigRecord, ConfigRecordValues, Context, Message, MessageType, RecordDict
@@ -19,12 +19,13 @@ from flwr.serverapp import Grid
 from flwr.supercore import log
 from flwr.superlink.grid import InMemoryGrid
 
-from fedfloor.errors import DeploymentError, ScenarioError, advice_for, shown
+from fedfloor.errors import DeploymentError, FailedRunError, ScenarioError, advice_for, shown
 
 _ACTION = "fedfloor"  #: of the query that asks a node which floor it is
 _KEYS = ("floor", "partition-id")  #: of a node's config that answer it, the first that is there
 _REGISTERED = 10.0  #: [s] in which the simulation runtime has registered all its nodes
 _PAUSE = 0.05  #: [s] between two looks at a simulated federation, of which the first may be too early
+_SOON = 60.0  #: [s] in which a node that comes later has to say which floor it is
 _LONG_PAUSE = 1.0  #: [s] between two looks at a real one
 
 
@@ -45,36 +46,109 @@ def introduce(app: ClientApp) -> ClientApp:
     return app
 
 
-def floors_of(grid: Grid, names: Sequence[str], label: str, timeout: float) -> dict[int, int]:
-    """The node id of every floor, by the floor's number; waits until there is a node for each.
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorNodes:
+    """The nodes that stand for the floors of a scenario, as they come and go."""
 
-    `names` are the floors of the scenario, which messages call `label`. A node that is none of them is refused, and
-    `timeout` [s] limits how long nodes may take to answer. The simulation runtime has its nodes at once, so too few of
-    them are refused too.
-    """
-    if isinstance(grid, InMemoryGrid):
-        return _simulated_floors(grid, len(names), label)
-    known: dict[int, int] = {}  # node id -> floor
-    while True:
-        nodes = {node.node_id: node.name for node in grid.get_nodes()}
-        if len(nodes) > len(names):
-            raise _too_many(len(nodes), len(names), label, "Add floors to the scenario, or stop the other SuperNodes")
-        new = {node: name for node, name in nodes.items() if node not in known}
-        known |= {node: _named(name, names, label) for node, name in new.items() if name}
-        known |= _asked(grid, [node for node, name in new.items() if not name], names, label, timeout)
-        floors = {floor: node for node, floor in known.items() if node in nodes}
-        if len(floors) < len(nodes):
-            twice = next(floor for node, floor in known.items() if node in nodes and floors[floor] != node)
-            problem = f"floor {shown(names[twice])}: two nodes say that they are this floor"
-            raise DeploymentError(f"{problem}. Give each SuperNode the name of another floor")
-        if len(floors) == len(names):
-            return floors
-        log(INFO, "fedfloor: waiting for nodes: %d of %d floors are connected", len(floors), len(names))
-        time.sleep(_LONG_PAUSE)
+    grid: Grid
+    names: Sequence[str]  #: of the floors
+    label: str  #: of the scenario, in messages
+    timeout: float  #: [s] that nodes may take to answer
+    _known: dict[int, int | None] = field(default_factory=dict)  #: node id -> floor, in the order in which they came
+
+    @property
+    def are_simulated(self) -> bool:
+        """Whether they are those of the simulation runtime, which never leave."""
+        return isinstance(self.grid, InMemoryGrid)
+
+    def wait_for_all(self) -> None:
+        """Wait until there is a node for every floor; a node that stands for none is refused.
+
+        The simulation runtime has its nodes at once, so too few of them are refused too.
+        """
+        if isinstance(self.grid, InMemoryGrid):
+            self._known.update(_simulated_floors(self.grid, len(self.names), self.label))
+            return
+        said = ""
+        while True:
+            nodes = self._online()
+            if len(nodes) > len(self.names):
+                advice = "Add floors to the scenario, or stop the other SuperNodes"
+                raise _too_many(len(nodes), len(self.names), self.label, advice)
+            for node, floor in self._new(nodes, self.timeout):
+                if isinstance(floor, DeploymentError):
+                    raise floor
+                self._known[node] = floor
+            floors = self._floors(nodes)
+            if len(floors) < len(nodes):
+                twice = next(floor for floor, node in floors.items() if self._claims(floor, nodes) != [node])
+                problem = f"floor {shown(self.names[twice])}: two nodes say that they are this floor"
+                raise DeploymentError(f"{problem}. Give each SuperNode the name of another floor")
+            if len(floors) == len(self.names):
+                return
+            missing = ", ".join(name for m, name in enumerate(self.names) if m not in floors)
+            if missing != said:
+                log(INFO, "fedfloor: waiting for the nodes of %s", missing)
+                said = missing
+            time.sleep(_LONG_PAUSE)
+
+    def present(self) -> dict[int, int]:
+        """The node id of every floor whose node is there now, by the floor's number; waits until one is.
+
+        A floor whose SuperNode was started again has a new node, which is met here. Of two nodes that say they are the
+        same floor, the one that came last counts, as the other one may only seem to be there.
+        """
+        if self.are_simulated:
+            return self._floors(self._known)
+        until = time.monotonic() + self.timeout
+        while True:
+            nodes = self._online()
+            for node, floor in self._new(nodes, min(self.timeout, _SOON)):
+                if isinstance(floor, DeploymentError):
+                    log(WARNING, "fedfloor: a new node is left out: %s", floor)
+                self._known[node] = None if isinstance(floor, DeploymentError) else floor
+            floors = self._floors(nodes)
+            if floors:
+                return floors
+            if time.monotonic() > until:
+                raise FailedRunError(f"No floor of {self.label} has had a node for {self.timeout:g} s.")
+            time.sleep(_LONG_PAUSE)
+
+    def _online(self) -> dict[int, str]:
+        """Names of the nodes that are there, empty for those without one, by node id."""
+        return {node.node_id: node.name for node in self.grid.get_nodes()}
+
+    def _claims(self, floor: int, nodes: Collection[int]) -> list[int]:
+        return [node for node, own in self._known.items() if own == floor and node in nodes]
+
+    def _floors(self, nodes: Collection[int]) -> dict[int, int]:
+        """The last of these nodes that stands for each floor."""
+        return {floor: node for node, floor in self._known.items() if floor is not None and node in nodes}
+
+    def _new(self, nodes: Mapping[int, str], timeout: float) -> Iterator[tuple[int, int | DeploymentError]]:
+        """Nodes that were not there before, and the floor of each, or why it is none. Those without names are asked."""
+        new = {node: name for node, name in nodes.items() if node not in self._known}
+        kind = f"{MessageType.QUERY}.{_ACTION}"
+        questions = [Message(RecordDict(), node, kind) for node, name in new.items() if not name]
+        received = list(self.grid.send_and_receive(questions, timeout=timeout)) if questions else []
+        replies = replies_to(questions, received)
+        for node, name in new.items():
+            try:
+                named = _named(name, self.names, self.label) if name else None
+                yield node, _answered(node, replies.get(node), self.names, self.label) if named is None else named
+            except DeploymentError as error:
+                yield node, error
+
+
+def replies_to(messages: Sequence[Message], replies: Iterable[Message]) -> dict[int, Message]:
+    """Replies by the id of the node that was asked; an error that the SuperLink makes has no such id of its own."""
+    asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+    known = [reply for reply in replies if reply.metadata.reply_to_message_id in asked]
+    return {asked[reply.metadata.reply_to_message_id]: reply for reply in known}
 
 
 def _simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, int]:
-    """Node ids in the order in which the simulation runtime registered them, which is that of `partition-id`."""
+    """Floors by node id, in the order in which the simulation runtime registered them: that of `partition-id`."""
     until = time.monotonic() + _REGISTERED
     while True:
         online = set(grid.get_node_ids())
@@ -83,7 +157,7 @@ def _simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, 
         if len(nodes) > floors:
             raise _too_many(len(nodes), floors, label, advice)
         if len(nodes) == floors:
-            return dict(enumerate(nodes))
+            return {node: floor for floor, node in enumerate(nodes)}
         if time.monotonic() > until:
             raise ScenarioError(f"{label}: has {floors} floors, but the federation only {len(nodes)} nodes. {advice}")
         time.sleep(_PAUSE)
@@ -99,16 +173,6 @@ def _named(name: object, names: Sequence[str], label: str) -> int:
         problem = f"node {shown(name)}: is not a floor of {label}"
         raise DeploymentError(f"{problem}. {advice_for(str(name), names)}")
     return names.index(str(name))
-
-
-def _asked(grid: Grid, nodes: Sequence[int], names: Sequence[str], label: str, timeout: float) -> dict[int, int]:
-    """The floors of nodes, as these say themselves."""
-    if not nodes:
-        return {}
-    kind = f"{MessageType.QUERY}.{_ACTION}"
-    questions = [Message(RecordDict(), node, kind) for node in nodes]
-    replies = {reply.metadata.src_node_id: reply for reply in grid.send_and_receive(questions, timeout=timeout)}
-    return {node: _answered(node, replies.get(node), names, label) for node in nodes}
 
 
 def _answered(node: int, reply: Message | None, names: Sequence[str], label: str) -> int:

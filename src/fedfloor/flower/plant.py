@@ -1,6 +1,6 @@
 """A plant whose floors are nodes of a Flower federation: costs and clock are simulated, training is the nodes' own."""
 
-__all__ = ["Exchange", "FlowerPlant", "MetricKeys", "refuse_sampling"]
+__all__ = ["Exchange", "FlowerPlant", "MetricKeys", "refuse_reserved", "refuse_sampling"]
 
 import dataclasses
 import math
@@ -19,8 +19,9 @@ from pydantic import JsonValue
 
 from fedfloor.arrays import Floats
 from fedfloor.errors import FedfloorError, PolicyError, shown
-from fedfloor.flower.memory import StrategyMemory, layers_of, remember
-from fedfloor.flower.nodes import ChosenGrid
+from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
+from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
+from fedfloor.rounds.listeners.checkpoint import MEMORY
 from fedfloor.rounds.outcome import MessageSeconds, Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
@@ -29,6 +30,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
+_ROUNDING = 1e-9  #: by which a mean of shares may exceed 1
 _STRATEGY = "strategy/"  #: beginning of the names of tensors that the strategy remembers
 
 
@@ -45,12 +47,16 @@ class MetricKeys:
 class Exchange:
     """How a run talks to its nodes: the arguments of a Flower strategy's `start`."""
 
-    grid: Grid
-    nodes: Mapping[int, int]  #: node id of every floor, by its number
+    nodes: FloorNodes
     timeout: float  #: [s]
     train_config: ConfigRecord
     evaluate_config: ConfigRecord
     evaluate_fn: Evaluate | None
+
+    @property
+    def grid(self) -> Grid:
+        """The way to the nodes."""
+        return self.nodes.grid
 
 
 def refuse_sampling(strategy: Strategy) -> None:
@@ -60,6 +66,16 @@ def refuse_sampling(strategy: Strategy) -> None:
         if fraction != 1.0:
             problem = f"strategy {type(layer).__name__}: fraction_train must be 1, got {shown(fraction)}"
             raise FedfloorError(f"{problem}: the policy decides which nodes take part. Leave fraction_train out")
+
+
+def refuse_reserved(arrays: ArrayRecord) -> None:
+    """Refuse names of arrays that checkpoints need for other tensors."""
+    for name in arrays:
+        if name.startswith(MEMORY):
+            problem = (
+                f"initial_arrays: the name {shown(name)} begins with {MEMORY!r}, which checkpoints need themselves"
+            )
+            raise FedfloorError(f"{problem}. Give the array another name")
 
 
 @dataclass(slots=True, eq=False)
@@ -73,14 +89,17 @@ class FlowerPlant:
     arrays: ArrayRecord
     needs_losses: bool = False  #: the policy decides by training losses
     result: Result = field(default_factory=Result)
-    redraws_weather: bool = field(init=False, default=True)
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan: never
     _simulated: SimulatedPlant = field(init=False)
     _memory: StrategyMemory = field(init=False)
+    _initial: dict[str, JsonValue] = field(init=False)  #: shapes of the arrays that the run begins with
+    _present: Mapping[int, int] = field(init=False, default_factory=dict)  #: node ids by floor, in this round
 
     def __post_init__(self) -> None:
         self._simulated = SimulatedPlant(self.scenario, simulated_rates(self.scenario))
-        self._memory = StrategyMemory.of(self.strategy)
+        configs = {"train_config": self.exchange.train_config, "evaluate_config": self.exchange.evaluate_config}
+        self._memory = StrategyMemory.of(self.strategy, configs)
+        self._initial = {name: list(array.shape) for name, array in self.arrays.items()}
         self.last_loss = np.full(len(self.scenario.floors), np.nan)
 
     @property
@@ -88,15 +107,30 @@ class FlowerPlant:
         """Number of the next round."""
         return self._simulated.index
 
+    @property
+    def redraws_weather(self) -> bool:
+        """Only with simulated nodes: a real one may be absent, which is weather too."""
+        return self.exchange.nodes.are_simulated
+
+    @property
+    def forgets(self) -> list[str]:
+        """What of the strategy no checkpoint keeps."""
+        return self._memory.left_out()
+
     def observe(self) -> RoundState:
-        """The simulated round, with the losses that nodes have reported."""
-        return dataclasses.replace(self._simulated.observe(), last_loss=self.last_loss)
+        """The simulated round, with dead links to floors whose nodes are absent, and the losses that nodes reported."""
+        state, self._present = self._simulated.observe(), self.exchange.nodes.present()
+        there = np.array([m in self._present for m in range(len(self.scenario.floors))])
+        if not there.all():
+            state = self._simulated.see(state.weather.reaching(there))
+        return dataclasses.replace(state, last_loss=self.last_loss)
 
     def execute(self, decision: Decision) -> Outcome:
         """Let the nodes of the floors that complete the round train, aggregate their replies, and evaluate.
 
         A floor that lacks memory or energy by the cost model gets no message and fails as in a simulation. A node that
-        does not answer in time, or with an error, is a lost floor: its time and energy count, its model does not.
+        does not answer in time, or with an error or with weights that are not finite, is a lost floor: its time and
+        energy count, its model does not. So are all floors of a round whose models the strategy does not aggregate.
         """
         if decision.weight is not None:
             problem = "weights the models of floors itself, and so does the strategy of Flower"
@@ -105,7 +139,7 @@ class FlowerPlant:
         begun = time.perf_counter()
         floors = np.flatnonzero(predicted.completed).tolist()
         sent, replies = self._train(floors)
-        losses = self._losses(replies)
+        losses = {m: self._loss(m, reply) for m, reply in replies.items()}
         train_time = time.perf_counter() - begun
         begun = time.perf_counter()
         accuracy, loss = self._evaluate()
@@ -142,6 +176,8 @@ class FlowerPlant:
         values: dict[str, JsonValue] = {
             **simulated.values,
             "last_loss": numbers_to(self.last_loss),
+            "initial_arrays": self._initial,
+            "arrays": list(self.arrays),
             "strategy": described,
         }
         weights = {name: np.asarray(array.numpy(), order="C") for name, array in self.arrays.items()}
@@ -149,46 +185,56 @@ class FlowerPlant:
 
     def restore(self, state: PlantState) -> None:
         """Continue from a snapshot."""
-        shapes = {name: tuple(array.shape) for name, array in self.arrays.items()}
-        for name in shapes.keys() | state.weights.keys():
-            there = None if name not in state.weights else state.weights[name].shape
-            if shapes.get(name) != there:
-                problem = f"must be {shapes.get(name)}, as in initial_arrays, got {there}"
-                raise ValueError(f"weights {shown(name)}: the shape {problem}")
+        began = state.values.get("initial_arrays")
+        shapes = began if isinstance(began, dict) else {}
+        for name in sorted(shapes.keys() | self._initial.keys()):
+            if shapes.get(name) != self._initial.get(name):
+                problem = f"must be {shapes.get(name)}, as when the run began, got {self._initial.get(name)}"
+                raise ValueError(f"initial_arrays: the shape of {shown(name)} {problem}")
         tensors = {
             name.removeprefix(_STRATEGY): part for name, part in state.memory.items() if name.startswith(_STRATEGY)
         }
         self._simulated.restore(state)
-        self.last_loss = numbers_from(state.values, "last_loss", self.last_loss.size, gaps=True)
+        self.last_loss = numbers_from(state.values, "last_loss", self.last_loss.size, gaps=True, least=-math.inf)
         self._memory.restore(state.values.get("strategy"), tensors)
-        arrays = remember({name: state.weights[name] for name in shapes}, "record")
-        assert isinstance(arrays, ArrayRecord)
-        self.arrays = arrays
-        self.result.arrays = arrays
+        order = state.values.get("arrays")
+        if not isinstance(order, list) or sorted(map(str, order)) != sorted(state.weights):
+            raise ValueError(f"arrays: must name the tensors of the model, got {shown(order)}")
+        self.arrays = self.result.arrays = record_of({str(name): state.weights[str(name)] for name in order})
 
     def _train(self, floors: Sequence[int]) -> tuple[dict[int, float], dict[int, Message]]:
-        """When each floor's message was made [s], and the replies, those with an error included, by floor."""
+        """When each floor's message was made [s], and the replies whose models were aggregated, by floor."""
         if not floors:
             return {}, {}
         exchange, number = self.exchange, self.index + 1
-        chosen = {exchange.nodes[m]: m for m in floors}
-        grid = ChosenGrid(exchange.grid, list(chosen))
-        with _as_decided(self.strategy, len(chosen)):
-            messages = list(self.strategy.configure_train(number, self.arrays, exchange.train_config, grid))
+        chosen = {self._present[m]: m for m in floors}
+        with _content_with(self.strategy, len(chosen)):
+            messages = list(
+                self.strategy.configure_train(
+                    number, self.arrays, exchange.train_config, ChosenGrid(exchange.grid, list(chosen))
+                )
+            )
         self._refuse_other_nodes([message.metadata.dst_node_id for message in messages], chosen)
         sent = {chosen[message.metadata.dst_node_id]: message.metadata.created_at for message in messages}
-        received = list(exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
+        received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
         del messages
-        replies = {chosen[reply.metadata.src_node_id]: reply for reply in received}
-        replies = {m: replies[m] for m in floors if m in replies}  # in one order, however they came in
-        with _as_decided(self.strategy, len(chosen)):
-            arrays, metrics = self.strategy.aggregate_train(number, list(replies.values()))
-        if arrays is not None:
-            self.arrays = self.result.arrays = arrays
+        answers = {m: received.get(node) for node, m in chosen.items()}  # in one order, however they came in
+        problems = {m: self._problem(reply) for m, reply in answers.items()}
+        for m, problem in problems.items():
+            if problem:
+                log(WARNING, "fedfloor: %s is lost: %s", self.scenario.floors[m].name, problem)
+        usable = [reply for m, reply in answers.items() if reply is not None and (reply.has_error() or not problems[m])]
+        with _content_with(self.strategy, len(chosen)):
+            arrays, metrics = self.strategy.aggregate_train(number, usable)
         if metrics is not None:
             log(INFO, "\t└──> Aggregated MetricRecord: %s", metrics)
             self.result.train_metrics_clientapp[number] = metrics
-        return sent, replies
+        if arrays is None:
+            name = type(self.strategy).__name__
+            log(WARNING, "fedfloor: %s has aggregated nothing, so the floors of this round are lost", name)
+            return sent, {}
+        self.arrays = self.result.arrays = arrays
+        return sent, {m: reply for m, reply in answers.items() if reply is not None and not problems[m]}
 
     def _refuse_other_nodes(self, nodes: Sequence[int], chosen: Mapping[int, int]) -> None:
         if sorted(nodes) == sorted(chosen):
@@ -197,40 +243,57 @@ class FlowerPlant:
         problem = f"strategy {name}: samples nodes itself: it sends {len(nodes)} messages to {len(chosen)} chosen nodes"
         raise FedfloorError(f"{problem}. Wrap a strategy that trains all nodes of the grid it is given, such as FedAvg")
 
-    def _losses(self, replies: Mapping[int, Message]) -> dict[int, float]:
-        """Training losses of the floors that answered, nan where a node reports none; lost floors are left out."""
-        losses: dict[int, float] = {}
-        for m, reply in replies.items():
-            if reply.has_error():
-                log(WARNING, "fedfloor: %s is lost: %s", self.scenario.floors[m].name, reply.error.reason)
-                continue
-            loss = _metric(reply.content.metric_records.values(), self.keys.train_loss)
-            if loss is None and self.needs_losses:
-                problem = f"the reply of {self.scenario.floors[m].name} has no metric {self.keys.train_loss[0]!r}"
-                advice = "Name the metric with train_loss_key, or choose another policy"
-                raise PolicyError(f"{problem}, by which the policy decides. {advice}")
-            losses[m] = math.nan if loss is None else loss
-        return losses
+    def _problem(self, reply: Message | None) -> str:
+        """Why the model of a floor cannot be used; empty if it can."""
+        if reply is None:
+            return f"no answer within {self.exchange.timeout:g} s"
+        if reply.has_error():
+            return reply.error.reason or f"error {reply.error.code}"
+        arrays = [array.numpy() for record in reply.content.array_records.values() for array in record.values()]
+        is_finite = all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")
+        return "" if is_finite else "its weights are not finite numbers"
+
+    def _loss(self, m: int, reply: Message) -> float:
+        """Training loss that a node reports; nan if it reports none."""
+        found = _metric(reply.content.metric_records.values(), self.keys.train_loss)
+        if found is None and self.needs_losses:
+            problem = f"the reply of {self.scenario.floors[m].name} has no metric {self.keys.train_loss[0]!r}"
+            advice = "Name the metric with train_loss_key, or choose another policy"
+            raise PolicyError(f"{problem}, by which the policy decides. {advice}")
+        return math.nan if found is None else found[1]
 
     def _evaluate(self) -> tuple[float | None, float | None]:
-        """Accuracy and loss of an evaluation by the server, or else by nodes; None where there is none.
+        """Accuracy and loss of an evaluation by the server if there is one, else by nodes; None where there is none.
 
         Both happen as in Flower, and take no simulated time.
         """
-        exchange, number = self.exchange, self.index + 1
-        messages = list(self.strategy.configure_evaluate(number, self.arrays, exchange.evaluate_config, exchange.grid))
+        exchange, number, nodes = self.exchange, self.index + 1, list(self._present.values())
+        with _content_with(self.strategy, len(nodes)):
+            messages = list(
+                self.strategy.configure_evaluate(
+                    number, self.arrays, exchange.evaluate_config, ChosenGrid(exchange.grid, nodes)
+                )
+            )
         replies = list(exchange.grid.send_and_receive(messages, timeout=exchange.timeout)) if messages else []
         by_nodes = self.strategy.aggregate_evaluate(number, replies)
         if by_nodes is not None:
             log(INFO, "\t└──> Aggregated MetricRecord: %s", by_nodes)
             self.result.evaluate_metrics_clientapp[number] = by_nodes
         by_server = self.evaluate_centrally(number)
-        records = [record for record in (by_server, by_nodes) if record is not None]
-        accuracy, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
-        if accuracy is not None and not 0.0 <= accuracy <= 1.0:
-            problem = f"metric {self.keys.accuracy[0]!r}: must be from 0 to 1, got {accuracy:g}"
+        return self._result_in(by_nodes if exchange.evaluate_fn is None else by_server)
+
+    def _result_in(self, metrics: MetricRecord | None) -> tuple[float | None, float | None]:
+        """Accuracy and loss of an evaluation; an accuracy that is not a share is refused."""
+        records = [] if metrics is None else [metrics]
+        found, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
+        accuracy = None if found is None or not math.isfinite(found[1]) else found[1]
+        if found is not None and accuracy is not None and not -_ROUNDING <= accuracy <= 1.0 + _ROUNDING:
+            problem = f"metric {found[0]!r}: must be from 0 to 1, got {accuracy:g}"
             raise FedfloorError(f"{problem}. Return the share of samples that are right, or name another accuracy_key")
-        return accuracy, loss if loss is not None and math.isfinite(loss) else None
+        return (
+            None if accuracy is None else min(max(accuracy, 0.0), 1.0),
+            None if loss is None or not math.isfinite(loss[1]) else loss[1],
+        )
 
     def evaluate_centrally(self, number: int) -> MetricRecord | None:
         """What the server's own evaluation says after so many rounds; None without one."""
@@ -240,16 +303,17 @@ class FlowerPlant:
         log(INFO, "\t└──> MetricRecord of the server: %s", metrics)
         if metrics is not None:
             self.result.evaluate_metrics_serverapp[number] = metrics
+            self._result_in(metrics)
         return metrics
 
 
 @contextmanager
-def _as_decided(strategy: Strategy, count: int) -> Iterator[None]:
-    """Let a strategy train so many nodes although it was told to wait for more: the policy decides how many."""
+def _content_with(strategy: Strategy, count: int) -> Iterator[None]:
+    """Let a strategy be content with so many nodes although it was told to wait for more: the policy decides."""
     limits = [
         (layer, name, getattr(layer, name))
         for layer in layers_of(strategy)
-        for name in ("min_train_nodes", "min_available_nodes")
+        for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes")
         if isinstance(getattr(layer, name, None), int)
     ]
     try:
@@ -261,13 +325,13 @@ def _as_decided(strategy: Strategy, count: int) -> Iterator[None]:
             setattr(layer, name, least)
 
 
-def _metric(records: Iterable[MetricRecord], keys: Sequence[str]) -> float | None:
-    """The number under the first key that is there, in the first record that has one; None if there is none."""
+def _metric(records: Iterable[MetricRecord], keys: Sequence[str]) -> tuple[str, float] | None:
+    """The first key that is there, in the first record that has one, and its number; None if there is none."""
     for record in records:
         for key in keys:
             value = record.get(key)
             if isinstance(value, int | float):
-                return float(value)
+                return key, float(value)
     return None
 
 

@@ -5,7 +5,7 @@ __all__ = ["FedFloor"]
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from logging import ERROR, INFO
+from logging import ERROR, INFO, WARNING
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,8 +16,9 @@ from flwr.supercore import log
 
 from fedfloor.arguments import checked, path_or_none, refuse_other
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, shown
-from fedfloor.flower.nodes import floors_of
-from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_sampling
+from fedfloor.flower.memory import layers_of
+from fedfloor.flower.nodes import FloorNodes
+from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -54,9 +55,9 @@ class FedFloor(Strategy):
         End the run before its last round once an evaluation reaches an accuracy or a loss, or after so many simulated
         seconds.
     train_loss_key, accuracy_key, loss_key
-        Keys of the metrics to be logged: in the replies of nodes that have trained, and in evaluations, those of
-        `evaluate_fn` first. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or `eval_acc`; `loss` or
-        `eval_loss`.
+        Keys of the metrics to be logged: in the replies of nodes that have trained, and in evaluations, which are those
+        of `evaluate_fn` if there is one. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or
+        `eval_acc`; `loss` or `eval_loss`.
     """
 
     @checked
@@ -112,18 +113,19 @@ class FedFloor(Strategy):
         The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
         """
         with _logged_errors():
+            refuse_reserved(initial_arrays)
             planned = self._planned(num_rounds)
+            names = [floor.name for floor in planned.scenario.floors]
+            nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
+            nodes.wait_for_all()
             exchange = Exchange(
-                grid=grid,
-                nodes=floors_of(
-                    grid, [floor.name for floor in planned.scenario.floors], label_of(self.scenario), timeout
-                ),
+                nodes=nodes,
                 timeout=timeout,
                 train_config=ConfigRecord() if train_config is None else train_config,
                 evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
                 evaluate_fn=evaluate_fn,
             )
-            return self._run(planned, exchange, initial_arrays)
+            return self._run(planned if nodes.are_simulated else _with_checkpoints(planned), exchange, initial_arrays)
 
     def _planned(self, rounds: int) -> PlannedRun:
         """The run, checked before anything is sent or written."""
@@ -159,11 +161,15 @@ class FedFloor(Strategy):
             losses = needs_training(planned.scheduler)
             plant = FlowerPlant(scenario, self.strategy, exchange, self.keys, arrays, needs_losses=losses)
             if earlier is None:
+                if options.resume:
+                    log(WARNING, "fedfloor: %s has no checkpoint yet, so the run starts again", planned.folder)
                 plant.evaluate_centrally(0)
             else:
                 earlier.checkpoint.restore(plant)
                 log(INFO, "fedfloor: resumed after %d rounds", plant.index)
             if folder is not None:
+                for name in plant.forgets:
+                    log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
                 folder.begin(text, plant.index, copies=copies_of(scenario))
             until = Until(options.until_accuracy, options.until_clock, options.until_loss)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
@@ -181,6 +187,9 @@ class FedFloor(Strategy):
         log(INFO, "\t├── Number of rounds: %d", scenario.rounds)
         log(INFO, "\t├── Run folder: %s", "(none)" if planned.folder is None else planned.folder.absolute())
         self.summary()
+        for layer in layers_of(self.strategy):
+            if type(layer).start is not Strategy.start:
+                log(WARNING, "fedfloor: start of %s is not called: FedFloor runs the rounds", type(layer).__name__)
 
     def summary(self) -> None:
         """Log the settings of the wrapped strategy."""
@@ -231,6 +240,12 @@ def _logged_errors() -> Iterator[None]:
     except (FedfloorError, FailedRunError) as error:
         log(ERROR, "fedfloor: error: %s", error)
         raise
+
+
+def _with_checkpoints(planned: PlannedRun) -> PlannedRun:
+    """The run with a checkpoint after every round, as rounds of real machines take long."""
+    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
+    return replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
 
 
 def _refuse_outer() -> NoReturn:

@@ -4,6 +4,7 @@ __all__ = ["app_files"]
 
 import keyword
 import re
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,17 +13,22 @@ from fedfloor.errors import FedfloorError, shown
 _TEMPLATE = "template"
 _PROJECT = ("pyproject.toml", "README.md")  #: beside the package
 _PACKAGE = ("__init__.py", "client_app.py", "server_app.py", "task.py", "plant.toml")
+_NEEDED = {"fedfloor", "flwr", "numpy", "ray", "torch"}  #: packages that an app of this name would hide
 _LONGEST = 60  #: characters of a name, which becomes that of a scenario
 
 
 def app_files(name: str) -> dict[Path, str]:
     """The files of an app of this name, by their paths in its folder."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", name) or len(name) > _LONGEST:
-        problem = f"must be letters, digits and hyphens, at most {_LONGEST}, and begin with a letter"
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(-[A-Za-z0-9]+)*", name) or len(name) > _LONGEST:
+        problem = (
+            f"must be letters, digits and single hyphens between them, at most {_LONGEST}, and begin with a letter"
+        )
         raise FedfloorError(f"NAME: {problem}, got {shown(name)}. Name it as in `fedfloor flower new my-app`")
     package = name.replace("-", "_").lower()
     if keyword.iskeyword(package):
         raise FedfloorError(f"NAME: must not be a word of Python, got {shown(name)}. Choose another name")
+    if package in sys.stdlib_module_names | _NEEDED:
+        raise FedfloorError(f"NAME: {shown(name)} is the name of a module that the app needs. Choose another name")
     chosen = {Path(file): file for file in _PROJECT} | {Path(package) / file: file for file in _PACKAGE}
     return {
         place: _text(file).replace("APP-NAME", name).replace("APP_PACKAGE", package) for place, file in chosen.items()

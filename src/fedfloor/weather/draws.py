@@ -7,12 +7,12 @@ any round can be drawn again on its own, and a trace that replaces one kind of d
 __all__ = ["Climate", "Purpose", "Weather", "climate_of", "energy_arrivals", "fading", "interference", "round_stream"]
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
-from fedfloor.arrays import Floats, read_only
+from fedfloor.arrays import Bools, Floats, read_only
 from fedfloor.costs.plant import column
 from fedfloor.costs.radio import path_gain
 from fedfloor.errors import TraceError
@@ -44,6 +44,14 @@ class Weather:
 
     def __post_init__(self) -> None:
         read_only(self)
+
+    def reaching(self, floors: Bools) -> "Weather":
+        """The same weather with dead links to all but these floors (M,)."""
+        return replace(
+            self,
+            uplink_gain=np.where(floors[:, None], self.uplink_gain, 0.0),
+            downlink_gain=np.where(floors[:, None], self.downlink_gain, 0.0),
+        )
 
 
 def round_stream(seed: int, purpose: int, index: int) -> np.random.Generator:

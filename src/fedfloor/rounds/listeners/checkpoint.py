@@ -7,6 +7,7 @@ weights and of the log, and says which run it belongs to, so that damage is noti
 
 __all__ = [
     "CHECKPOINT",
+    "MEMORY",
     "STATE",
     "Checkpoint",
     "Checkpoints",
@@ -42,7 +43,7 @@ STATE = "state.json"
 
 _VERSION = 2
 _WITHOUT_CHECKSUMS = 1  #: a version that is still read
-_MEMORY = "memory/"  #: beginning of the names of tensors that are not the model's
+MEMORY = "memory/"  #: beginning of the names of tensors that are not the model's
 _HEADER = ("version", "round", "clock_s", "data", "run", "log_sha256", "weights", "weights_sha256", "sha256")
 
 
@@ -110,7 +111,7 @@ def save_checkpoint(run: Path, state: PlantState, *, clock: float, origin: Origi
     from fedfloor.training.network.stored import packed  # noqa: PLC0415  # safetensors is an extra
 
     folder, name = run / CHECKPOINT, _weights_name(state.index)
-    weights = packed({**state.weights, **{f"{_MEMORY}{key}": tensor for key, tensor in state.memory.items()}})
+    weights = packed({**state.weights, **{f"{MEMORY}{key}": tensor for key, tensor in state.memory.items()}})
     header: dict[str, JsonValue] = {
         "version": _VERSION,
         "round": state.index,
@@ -205,8 +206,8 @@ def _loaded(path: Path, content: bytes) -> Checkpoint:
         raise _damaged(path.parent / name, error) from None
     rest = {key: value for key, value in values.items() if key not in _HEADER}
     origin = Origin(data=str(texts["data"]), run=str(texts["run"]), log=str(texts["log_sha256"]))
-    model = {key: tensor for key, tensor in tensors.items() if not key.startswith(_MEMORY)}
-    memory = {key.removeprefix(_MEMORY): tensor for key, tensor in tensors.items() if key not in model}
+    model = {key: tensor for key, tensor in tensors.items() if not key.startswith(MEMORY)}
+    memory = {key.removeprefix(MEMORY): tensor for key, tensor in tensors.items() if key not in model}
     return Checkpoint(PlantState(index, rest, model, memory), seconds, origin, path.parent)
 
 

@@ -58,8 +58,10 @@ class Plant(Protocol):
         """Continue from a state that a plant of the same scenario left; a state that does not fit is a ValueError."""
 
 
-def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: bool = False) -> Floats:
-    """The numbers >= 0 under a key, (size,); with `gaps` some may be null, which gives nan.
+def numbers_from(
+    values: Mapping[str, JsonValue], key: str, size: int, *, gaps: bool = False, least: float = 0.0
+) -> Floats:
+    """The numbers under a key, (size,), none below `least`; with `gaps` some may be null, which gives nan.
 
     Raises a ValueError that names the key if the value is anything else.
     """
@@ -67,8 +69,9 @@ def numbers_from(values: Mapping[str, JsonValue], key: str, size: int, *, gaps: 
         numbers = np.array(values[key], float)
     except (KeyError, TypeError, ValueError, OverflowError):
         numbers = np.zeros(0)
-    if numbers.shape != (size,) or np.any(numbers < 0.0) or (not gaps and not np.isfinite(numbers).all()):
-        raise ValueError(f"{key} must be {size} numbers >= 0, got {shown(values.get(key))}")
+    if numbers.shape != (size,) or np.any(numbers < least) or (not gaps and not np.isfinite(numbers).all()):
+        allowed = "numbers" if least == -np.inf else f"numbers >= {least:g}"
+        raise ValueError(f"{key} must be {size} {allowed}, got {shown(values.get(key))}")
     return numbers
 
 

@@ -41,7 +41,6 @@ from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.participation import GradientStatistics, corrected_delta
 from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.network.weights import mean_of
-from fedfloor.weather.draws import Weather
 from fedfloor.weather.measured import MeasuredGains
 from fedfloor.workers.engine import Engine
 
@@ -197,7 +196,7 @@ class DeployedPlant:
         drawn, presence = self._simulated.observe(), self.backhaul.observe()
         weather = drawn.weather if self._gains is None else self._gains.applied(drawn.weather)
         devices_there = floor_sum(presence.devices.astype(float), drawn.plant.devices.floor, presence.floors.size)
-        weather = _with_gains_of(weather, presence.floors & (devices_there > 0))
+        weather = weather.reaching(presence.floors & (devices_there > 0))
         if self.scenario.deploy.energy == "reported" and self.scenario.limits:
             weather = dataclasses.replace(
                 weather,
@@ -458,15 +457,6 @@ def _problem(reply: FloorReply, size: int) -> str:
     if not (math.isfinite(reply.points) and reply.points > 0.0):
         return f"its number of points must be > 0, got {reply.points:g}"
     return ""
-
-
-def _with_gains_of(weather: Weather, there: Bools) -> Weather:
-    """The weather with dead links to the floors (M,) that are not there."""
-    return dataclasses.replace(
-        weather,
-        uplink_gain=np.where(there[:, None], weather.uplink_gain, 0.0),
-        downlink_gain=np.where(there[:, None], weather.downlink_gain, 0.0),
-    )
 
 
 def _reported(energy: Floats, otherwise: Floats) -> Floats:
