@@ -7,9 +7,9 @@ A strategy that wraps another one under the name `strategy` is followed.
 __all__ = ["StrategyMemory", "layers_of", "record_of"]
 
 import math
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from fedfloor.errors import shown
 
 Tensors = Mapping[str, npt.NDArray[np.generic]]
+Entries = MutableMapping[str, object]
 
 _LAYERS = "layers"  #: key of the names of the classes
 
@@ -90,15 +91,13 @@ class StrategyMemory:
                 raise ValueError(f"strategy: {path}: {shown(packed)} cannot be read: {error!r}") from None
 
 
-def _owners(strategy: Strategy, configs: Mapping[str, ConfigRecord]) -> dict[str, MutableMapping[str, Any]]:
+def _owners(strategy: Strategy, configs: Mapping[str, ConfigRecord]) -> dict[str, Entries]:
     """Attributes of every layer, and the entries of the configs, by the first part of their paths."""
-    owners: dict[str, MutableMapping[str, Any]] = {str(n): vars(layer) for n, layer in enumerate(layers_of(strategy))}
-    return owners | dict(configs)
+    owners: dict[str, Entries] = {str(n): vars(layer) for n, layer in enumerate(layers_of(strategy))}
+    return owners | {name: cast("Entries", config) for name, config in configs.items()}
 
 
-def _places(
-    strategy: Strategy, configs: Mapping[str, ConfigRecord]
-) -> Iterator[tuple[str, MutableMapping[str, Any], str]]:
+def _places(strategy: Strategy, configs: Mapping[str, ConfigRecord]) -> Iterator[tuple[str, Entries, str]]:
     """Path, owner and name of everything that may be remembered."""
     for place, owner in _owners(strategy, configs).items():
         for name in list(owner):
@@ -137,7 +136,7 @@ def _packed(value: object, path: str, tensors: dict[str, npt.NDArray[np.generic]
     return {kind: parts}
 
 
-_CONTAINERS: Mapping[str, Any] = {
+_CONTAINERS: Mapping[str, Callable[[Any], object]] = {
     "list": list, "tuple": tuple, "dict": dict, "arrays": ArrayRecord, "metrics": MetricRecord, "config": ConfigRecord,
 }  # fmt: skip
 
