@@ -6,6 +6,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,16 @@ def relative(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path: Path) -> list[str]:
     """Everything a file imports, in functions too, as dotted names."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -190,7 +197,7 @@ def test_public_names_are_in_all_and_exist(module: str) -> None:
     if module == "fedfloor.__main__":
         return
     loaded = importlib.import_module(module)
-    tree = ast.parse(Path(str(loaded.__file__)).read_text(encoding="utf-8"))
+    tree = tree_of(Path(str(loaded.__file__)))
     defined = {
         node.name
         for node in tree.body
@@ -217,7 +224,7 @@ def log_keys() -> set[str]:
 def literal_keys(path: Path) -> set[str]:
     """Texts that a file uses in subscripts and in calls of `get`."""
     keys: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         candidates: list[ast.expr] = [node.slice] if isinstance(node, ast.Subscript) else []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             candidates += node.args[:1]
