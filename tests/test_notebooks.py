@@ -215,7 +215,7 @@ def test_a_run_with_an_object_is_resumed_with_an_equal_one(tmp_path: Path) -> No
 def test_progress_is_a_line_per_tenth_in_a_file(capfd: pytest.CaptureFixture[str]) -> None:
     fedfloor.simulate("quick", "random", rounds=20, progress=True)
     lines = capfd.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in lines] == [f"random: {done} of 20" for done in range(2, 21, 2)]
+    assert [line.split(",")[0] for line in lines] == [f"rounds of random: {done} of 20" for done in range(2, 21, 2)]
     fedfloor.simulate("quick", "random", rounds=2)
     assert capfd.readouterr().err == ""
 

@@ -130,5 +130,6 @@ def counted(number: int, one: str, many: str = "") -> str:
 def advice_for(unknown: str, names: Iterable[str]) -> str:
     """Suggest the name nearest to an unknown one, or list all names if none is near."""
     choices = sorted(names)
-    nearest = difflib.get_close_matches(unknown[:100], choices, n=1, cutoff=0.6)
+    alike = [name for name in choices if name.lower() == unknown.lower()]
+    nearest = alike or difflib.get_close_matches(unknown[:100], choices, n=1, cutoff=0.6)
     return f"Did you mean '{nearest[0]}'?" if nearest else f"Known: {', '.join(choices)}."

@@ -286,7 +286,7 @@ def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monk
     if not live:
         assert text.splitlines() == [
             "reading cifar10 ...",
-            "random seed 7: 30 of 60 rounds done, accuracy 51.9%",
+            "random seed 7: 30 of 60 rounds done, last test: accuracy 51.9%",
             "random seed 7: 6 of 60 rounds done",
         ]
 

@@ -126,7 +126,7 @@ def test_fewer_rounds_than_have_been_run_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     small_run(folder, "participation.rates=uniform", rounds=4)
     before = (folder / "scenario.toml").read_text()
-    with pytest.raises(RunLogError, match=r"4 rounds, but only 2 are asked for\. Ask for at least 4 with --rounds"):
+    with pytest.raises(RunLogError, match=r"4 rounds, but only 2 are asked for\. Ask for at least 4 rounds"):
         small_run(folder, "participation.rates=uniform", rounds=2, resume=True)
     assert (folder / "scenario.toml").read_text() == before
     assert len(small_run(folder, "participation.rates=uniform", rounds=4, resume=True).records) == 4

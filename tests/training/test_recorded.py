@@ -253,6 +253,23 @@ def test_a_device_without_a_row_is_named(tmp_path: Path) -> None:
         gather(loaded(tmp_path, data, shape=(1,), classes=2))
 
 
+def test_devices_without_a_row_are_named_at_once(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_csv(tmp_path / f"{name}.csv", ok(machine=["p1"] * 12))
+    data = {"name": "*.csv", "device_column": "machine", "test_files": "b.csv"}
+    with pytest.raises(DataError, match="p2, q1 hold no samples for training: the files do not name them"):
+        gather(loaded(tmp_path, data, shape=(1,), classes=2))
+
+
+def test_fewer_classes_than_devices_may_hold_are_all_of_them(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_csv(tmp_path / f"{name}.csv", ok(label2=["good", "worn"] * 6))
+    data = {"name": "*.csv", "label_column": "label2", "channels": ["a"], "test_files": "b.csv"}
+    loaded(tmp_path, data, shape=(1,), classes=2)
+    samples = gather(fedfloor.load(tmp_path / "plant.toml", ["floors.0.classes_per_device=5"])).samples
+    assert set(samples.labels[samples.of_device(0)].tolist()) == {0, 1}
+
+
 def test_one_class_only_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_csv(tmp_path / f"{name}.csv", {"a": range(5), "label": ["good"] * 5})

@@ -72,7 +72,7 @@ def simulate(
     [0, 1, 2, 3]
     """
     planned = planned_run(scenario, policy, rounds, seed=seed, overrides=overrides, own=own)
-    with bar(planned.label, planned.scenario.rounds, progress=progress) as shown_bar:
+    with bar(f"rounds of {planned.label}", planned.scenario.rounds, progress=progress) as shown_bar:
         shown_bar.show(0, planned.first_delay)
 
         def tell(record: RoundRecord) -> None:
@@ -117,7 +117,7 @@ def run(
     if chosen.resume and out is not None:
         refuse_unnamed(planned)
         planned = as_begun(planned, Path(out))
-    with bar(planned.label, planned.scenario.rounds, progress=progress) as shown_bar:
+    with bar(f"rounds of {planned.label}", planned.scenario.rounds, progress=progress) as shown_bar:
         shown_bar.show(0, planned.first_delay)
         return run_planned(_in_folder(planned, out), chosen, on_event=_telling(shown_bar, on_event))
 

@@ -87,7 +87,7 @@ def _problem_of(error: "click.UsageError", where: str) -> str:
     import click
 
     if not isinstance(error, click.NoSuchOption):
-        return error.format_message()
+        return error.format_message().replace("not a valid integer range", "not a whole number")
     guess = click.NoSuchOption(error.option_name, f"{error.message}.", error.possibilities)
     return _UNLIKE_OTHERS.get((where, error.option_name), guess.format_message())
 

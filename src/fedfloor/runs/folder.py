@@ -269,7 +269,7 @@ def _quoted(table: Mapping[str, object], key: str) -> str:
 def refuse_fewer(folder: Path, done: int | None, rounds: int) -> None:
     """Refuse to resume a run up to a round that it has already passed."""
     if done is not None and rounds < done:
-        advice = f"Ask for at least {done} with --rounds, or start a new run in another folder"
+        advice = f"Ask for at least {counted(done, 'round')}, or start a new run in another folder"
         raise RunLogError(
             f"{folder}: has already run {counted(done, 'round')}, but only {rounds} are asked for. {advice}"
         )

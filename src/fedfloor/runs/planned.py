@@ -199,7 +199,8 @@ def planned_run(
     run = _decided_by(policy, file, resolved, label)
     if needs_training(run.scheduler) and not (training or losses):
         problem = "needs training, which a simulation does not do"
-        raise PolicyError(f"policy {shown(str(run.policy))}: {problem}. Choose another policy")
+        advice = "Choose another policy, or train with `fedfloor run`"
+        raise PolicyError(f"policy {shown(str(run.policy))}: {problem}. {advice}")
     return run
 
 

@@ -82,8 +82,8 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
             path = named(f"{floor.name}.gateway.min_frequency_ghz")
             raise ScenarioError(f"{label}: {path}: {problem}. Lower it, or raise one of those two.")
         classes = floor.classes_per_device
-        divided = not file.data.says_holders and file.training.task == "classification"
-        if divided and isinstance(classes, int | float) and classes > file.model.classes:
+        has_known_classes = file.data.kind == "built-in" and file.training.task == "classification"
+        if has_known_classes and isinstance(classes, int | float) and classes > file.model.classes:
             limit = f"model.classes = {file.model.classes}"
             problem = f"must be <= {limit}, got {classes}"
             path = named(f"{floor.name}.classes_per_device")

@@ -7,7 +7,7 @@ from fedfloor.cli.options import Format, FormatOption, app
 
 @app.command("list")
 def list_(form: FormatOption = Format.TABLE) -> None:
-    """List presets, policies, models, data sets and cost models.
+    """List presets, policies, rules, models and data sets.
 
     Aggregation rules are listed too, each with one line.
 

@@ -91,8 +91,8 @@ class _View:
         self._done[name] = done
         result = self._results.get(name, "")
         if self._lines and 10 * done // total > 10 * before // total:
-            parts = filter(None, (f"{_label(run)}: {done} of {counted(total, 'round')} done", result))
-            ERR.print(", ".join(parts), soft_wrap=True)
+            tested = f", last test: {result}" if result else ""
+            ERR.print(f"{_label(run)}: {done} of {counted(total, 'round')} done{tested}", soft_wrap=True)
         self._show(run, result)
         if self._all is not None:
             ended = sum(self._done.get(_name(one), 0) >= one.scenario.rounds for one in self._runs)

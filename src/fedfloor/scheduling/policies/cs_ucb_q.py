@@ -17,7 +17,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class CsUcbQ(Selecting):
-    """J floors with the highest mix of an upper confidence bound on speed and their participation debt (CS-UCB-Q)."""
+    """Floors with the highest mix of a bound on speed and participation debt, one per channel (CS-UCB-Q)."""
 
     needs_history: ClassVar[bool] = True
 

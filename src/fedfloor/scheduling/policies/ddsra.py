@@ -12,7 +12,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class Ddsra:
-    """Minimises V x delay minus the queues of the floors served; allocates all resources (Sec. V)."""
+    """Minimises V x delay minus the queues of the floors served; allocates all resources (paper, Sec. V)."""
 
     tradeoff_setting: ClassVar[str] = "v"
     solver_setting: ClassVar[str] = "solver"

@@ -12,7 +12,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class DelayDriven(Selecting):
-    """J floors with the least delay of the round (Sec. VII-A)."""
+    """One floor per channel, those with the least delay of the round (paper, Sec. VII-A)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Pick the J floors whose largest delay is smallest."""

@@ -14,7 +14,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class LossDriven(Selecting):
-    """J floors with the lowest last training loss, new ones first (Sec. VII-A)."""
+    """One floor per channel, those with the lowest last training loss, new ones first (paper, Sec. VII-A)."""
 
     needs_training: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True

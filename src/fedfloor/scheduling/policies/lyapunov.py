@@ -16,7 +16,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class Lyapunov(Selecting):
-    """Floors drawn with probabilities q that fall with their delay and power; their models weigh 1/q (Lyapunov)."""
+    """Floors drawn with probabilities that fall with delay and power; their models weigh the inverse (Lyapunov)."""
 
     needs_history: ClassVar[bool] = True
 

@@ -13,7 +13,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class ParticipationRate(Selecting):
-    """Floors drawn with their target rates as probabilities (Sec. VII-B)."""
+    """Floors drawn with their target rates as probabilities (paper, Sec. VII-B)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling; rates that add up to more than all channels are scaled down."""

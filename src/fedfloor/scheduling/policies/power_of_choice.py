@@ -16,7 +16,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class PowerOfChoice(Selecting):
-    """Draws d floors by the size of their data, and serves the J of them with the highest last loss (rpow-d)."""
+    """Draws floors by the size of their data, and serves those with the highest last loss (rpow-d)."""
 
     needs_training: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True

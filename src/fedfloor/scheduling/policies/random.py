@@ -12,7 +12,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class RandomScheduler(Selecting):
-    """J floors drawn uniformly in every round (Sec. VII-A)."""
+    """One floor per channel, drawn uniformly in every round (paper, Sec. VII-A)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw the floors of this round."""

@@ -12,7 +12,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinScheduler(Selecting):
-    """Groups of J floors, one group after the other (Sec. VII-A)."""
+    """Groups of one floor per channel, one group after the other (paper, Sec. VII-A)."""
 
     def schedule(self, state: RoundState) -> Decision:
         """Pick the group whose turn it is."""

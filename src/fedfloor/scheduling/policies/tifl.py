@@ -16,7 +16,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 @dataclass(frozen=True, slots=True)
 class TiFL(Selecting):
-    """J floors of one tier of equally fast floors; tiers that learn badly are drawn more often (TiFL)."""
+    """Floors of one tier of equally fast ones; tiers that learn badly are drawn more often (TiFL)."""
 
     needs_training: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True

@@ -32,6 +32,8 @@ from fedfloor.training.data.recorded import OnStep, Recorded, read_recorded
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.data.sources import load_dataset
 
+_NAMED = 5  #: devices that a message names; of more it says how many
+
 
 class ShortOf(TypedDict):
     """Number of samples that a device asks for, and number that it holds."""
@@ -220,16 +222,20 @@ def _places(scenario: Scenario) -> list[tuple[str, Device]]:
 
 
 def _refuse_empty(scenario: Scenario, shares: Sequence[Ints]) -> None:
-    for device, share in zip(scenario.devices, shares, strict=True):
-        if share.size == 0 and scenario.data.kind == "own":
-            problem = f"{device.name} holds no samples. Return at least one for every device"
-            raise DataError(f"data '{scenario.data.name}': {problem}")
-        if share.size == 0 and scenario.data.says_holders:
-            problem = f"{device.name} holds no samples for training: the files do not name it, or only in the test set"
-            raise DataError(f"data {named(scenario.data.name)}: {problem}. Add its files or rows, or rename the device")
-        if share.size == 0:
-            advice = "Lower the samples of other devices, or give it other classes"
-            raise DataError(f"{scenario.data.name}: {device.name} holds no samples: its classes ran out. {advice}")
+    """Refuse devices without samples, all of them at once."""
+    empty = [device.name for device, share in zip(scenario.devices, shares, strict=True) if share.size == 0]
+    if not empty:
+        return
+    more = f" and {len(empty) - _NAMED} more devices" if len(empty) > _NAMED else ""
+    holds = f"{', '.join(empty[:_NAMED])}{more} {'holds' if len(empty) == 1 else 'hold'} no samples"
+    if scenario.data.kind == "own":
+        raise DataError(f"data '{scenario.data.name}': {holds}. Return at least one for every device")
+    if scenario.data.says_holders:
+        problem = f"{holds} for training: the files do not name {'it' if len(empty) == 1 else 'them'}"
+        advice = "Add files or rows of these devices, or rename the devices in the scenario"
+        raise DataError(f"data {named(scenario.data.name)}: {problem}, or only in the test set. {advice}")
+    advice = "Lower the samples of other devices, or give them other classes"
+    raise DataError(f"{scenario.data.name}: {holds}: the classes ran out. {advice}")
 
 
 def _refuse_other_kind(scenario: Scenario, images: npt.NDArray[np.generic]) -> None:
