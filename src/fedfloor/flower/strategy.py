@@ -2,10 +2,9 @@
 
 __all__ = ["FedFloor"]
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from logging import ERROR, INFO
+from logging import INFO
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +14,8 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedfloor.arguments import checked, path_or_none, refuse_other
-from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.flower.errors import logged_errors as _logged_errors
 from fedfloor.flower.nodes import floors_of
 from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
@@ -221,16 +221,6 @@ class FedFloor(Strategy):
     ) -> MetricRecord | None:
         """Refused: see `start`."""
         _refuse_outer()
-
-
-@contextmanager
-def _logged_errors() -> Iterator[None]:
-    """Log what is wrong in one line before it is raised, because Flower shows only tracebacks."""
-    try:
-        yield
-    except (FedfloorError, FailedRunError) as error:
-        log(ERROR, "fedfloor: error: %s", error)
-        raise
 
 
 def _refuse_outer() -> NoReturn:

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedfloor.deploy.serving import DeployedRun, Rounds, serve_over
 from fedfloor.deploy.tasks import FloorTask
+from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
 from fedfloor.rounds.events import Event
@@ -27,7 +28,8 @@ def server_app_for(defaults: Table) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run_over(grid, FloorsConfig.of(defaults, context.run_config))
+        with logged_errors():
+            run_over(grid, FloorsConfig.of(defaults, context.run_config))
 
     return app
 
