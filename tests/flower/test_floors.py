@@ -14,6 +14,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 import fedfloor
+from fedfloor.arrays import Vector
 from fedfloor.deploy.coding import Decoder, Packed, _split, pack, unpack
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.link import dial
@@ -142,6 +143,25 @@ def failing(real: ClientApp, *failing_orders: int) -> ClientApp:
         return real(message, context)
 
     return app
+
+
+def test_a_lost_order_leaves_the_rounding_errors_as_they_are() -> None:
+    tasks, network = plant("precision.upload=8")
+    keys, nothing = config("precision.upload=8"), np.zeros(network.layout.size, np.float32)
+
+    def last_model(rounds: tuple[int, ...], *failing_orders: int) -> Vector:
+        with fleet(failing(client_app_for(keys), *failing_orders), 1) as grid:
+            floors = GridFloors(grid, tasks, FloorsConfig.of(keys))
+            meet(floors, 1)
+            floors._inputs = Inputs(np.zeros(1), np.ones(1))
+            for index in rounds:
+                (reply,) = floors.carry_out(index, [an_order(tasks[0])], nothing)
+                floors.settle(index, np.array([reply.model is not None, False]))
+        return known(reply.model)
+
+    whole = last_model((0, 2, 3))
+    assert np.array_equal(last_model((0, 1, 2, 3), 1), whole)
+    assert not np.array_equal(last_model((3,)), whole)  # so that the errors of the rounds before count
 
 
 def test_measured_seconds_of_a_floor_are_its_work_and_twice_half_of_flowers() -> None:

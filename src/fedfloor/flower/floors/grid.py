@@ -92,8 +92,7 @@ class GridFloors:
     _gateways: dict[int, JoiningProfile] = field(init=False, default_factory=dict)
     _devices: dict[str, JoiningProfile] = field(init=False, default_factory=dict)
     _inputs: Inputs | None = field(init=False, default=None)
-    _settled: dict[int, tuple[Settled, Turn]] = field(init=False, default_factory=dict)  #: last round of a floor
-    _ordered: list[int] = field(init=False, default_factory=list)  #: floors of the round under way
+    _used: dict[int, int] = field(init=False, default_factory=dict)  #: SuperNode -> last round that used its update
     _survey: Survey | None = field(init=False, default=None)  #: that the next comparison goes with
 
     def __post_init__(self) -> None:
@@ -153,15 +152,14 @@ class GridFloors:
     def carry_out(self, index: int, orders: Sequence[FloorOrder], weights: Vector) -> Iterator[FloorReply]:
         """Give a round's orders to the floors; replies as they end."""
         turn, places = Turn(index, _ATTEMPT), {order.floor: order for order in orders}
-        self._ordered = list(places)
         layout = self._network.layout
 
         def asked() -> Iterator[Asked]:
             for m, order in places.items():
-                message = order_message(order, weights, self.tasks[m], layout)
-                settled = [self._settled[m]] if m in self._settled else []
+                message, node = order_message(order, weights, self.tasks[m], layout), self._nodes[m]
+                settled = [(Settled(completed=True), Turn(self._used[node], _ATTEMPT))] if node in self._used else []
                 content = self._content(m, [*settled, (message, turn)])
-                yield m, self._nodes[m], content, order.deadline + self.config.patience
+                yield m, node, content, order.deadline + self.config.patience
 
         for done in exchange(self.grid, TRAIN, asked()):
             yield self._reply(places[done.key], done)
@@ -194,10 +192,8 @@ class GridFloors:
         return self._asked_all(COMPARE, sent, wait, compared)
 
     def settle(self, index: int, completed: Bools) -> None:
-        """Keep whether a floor's model was used: its next order tells it."""
-        turn = Turn(index, _ATTEMPT)
-        self._settled |= {m: (Settled(bool(completed[m])), turn) for m in self._ordered}
-        self._ordered = []
+        """Keep which updates were used. Every order tells it, so that a floor also knows it after an order was lost."""
+        self._used |= {self._nodes[m]: index for m in np.flatnonzero(completed).tolist()}
 
     def _reply(self, order: FloorOrder, done: Pending) -> FloorReply:
         """What came of an order, with the times of the clock that was asked for."""
