@@ -75,21 +75,36 @@ def test_a_missing_extra_names_its_install_command(arguments: list[str], extra: 
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_strategy_for_flower_names_its_install_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("there", "statement", "feature", "extra"),
+    [
+        ((), "fedfloor.flower.FedFloor", "fedfloor.flower", "flower"),
+        ((), "import fedfloor.flower.floors", "fedfloor.flower.floors", "flower"),
+        (
+            ("flwr", "ray", "grpc", "google", "cryptography"),  # as the extra 'flower' installs them
+            "import fedfloor.flower.floors",
+            "fedfloor.flower.floors",
+            "deploy",
+        ),
+    ],
+)
+def test_the_parts_for_flower_name_their_install_command(
+    there: tuple[str, ...], statement: str, feature: str, extra: str, tmp_path: Path
+) -> None:
     code = (
-        WITHOUT_EXTRAS.partition("from fedfloor.cli")[0]
-        + """
+        WITHOUT_EXTRAS.partition("from fedfloor.cli")[0].replace("in extras:", f"in extras - set({there!r}):")
+        + f"""
 from fedfloor.errors import MissingExtraError
 import fedfloor.flower
 try:
-    fedfloor.flower.FedFloor
+    {statement}
 except MissingExtraError as error:
     print(error)
 """
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True, timeout=120)
-    assert done.stdout == "fedfloor.flower needs the extra 'flower'. Install it with: pip install 'fedfloor[flower]'\n"
+    assert done.stdout == f"{feature} needs the extra '{extra}'. Install it with: pip install 'fedfloor[{extra}]'\n"
 
 
 def test_the_wheel_works_outside_the_checkout(tmp_path: Path) -> None:

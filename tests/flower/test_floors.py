@@ -1,7 +1,8 @@
 """Floors as SuperNodes: the messages of grpc, the weights of a simulation, and mistakes that are named."""
 
+import logging
+import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,43 +14,26 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 import fedfloor
+from fedfloor.arrays import Vector
 from fedfloor.deploy.coding import Decoder, Packed, _split, pack, unpack
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.link import dial
 from fedfloor.deploy.messages import Failed, Hello, Inputs, Order, Turn
 from fedfloor.deploy.orders import expected_orders
+from fedfloor.deploy.serving import DeployedRun
 from fedfloor.deploy.station import Station, StationOptions
-from fedfloor.deploy.tasks import FloorTask, floor_tasks
-from fedfloor.errors import DeploymentError
+from fedfloor.errors import DeploymentError, ScenarioError
 from fedfloor.flower.floors.client import client_app_for
 from fedfloor.flower.floors.config import FloorsConfig
+from fedfloor.flower.floors.exchange import exchange
 from fedfloor.flower.floors.grid import GridFloors
-from fedfloor.flower.floors.server import run_over
+from fedfloor.flower.floors.records import TRAIN
+from fedfloor.flower.floors.server import run_over, server_app_for
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
-from fedfloor.rounds.plants.deployed import FloorOrder, Parts
-from fedfloor.runs.planned import planned_run
-from fedfloor.training.network.built import BuiltNetwork
 from tests.conftest import known
 from tests.deploy.floors import Loop, wait_until
 from tests.flower.fleet import fleet
-
-PLANT = (
-    "radio.channels=2",
-    "floors.0.devices.0.count=2",
-    "floors.1.count=1",
-    "floors.1.devices.0.count=2",
-    "training.min_cut=1",
-    "training.evaluate_every=1",
-    "baseline.cut=2",
-    "participation.rates=uniform",
-    "participation.simulated_rates=uniform",
-    "limits=false",
-)
-
-
-def config(*more: str, **keys: Any) -> dict[str, Any]:
-    """Configuration of an app for a plant of two floors."""
-    return {"scenario": "quick", "set": "; ".join([*PLANT, *more]), "inputs": "scenario", "wait": 20.0} | keys
+from tests.flower.two_floors import PLANT, an_order, config, meet, plant, told
 
 
 def weights_of(folder: Path) -> dict[str, npt.NDArray[np.generic]]:
@@ -86,30 +70,6 @@ def test_a_run_over_flower_is_that_of_a_simulation(tmp_path: Path, more: tuple[s
     assert any(entry.completed for record in done.records for entry in record.gateways)
 
 
-def plant() -> tuple[tuple[FloorTask, ...], BuiltNetwork]:
-    scenario = planned_run("quick", "random", 1, overrides=PLANT, training=True).scenario
-    return floor_tasks(scenario), BuiltNetwork(scenario.model, scenario.seed)
-
-
-def an_order(task: FloorTask, deadline: float = 5.0) -> FloorOrder:
-    count = len(task.devices)
-    parts = Parts(0.25, 1.5, 0.125)
-    return FloorOrder(task.number, 0, 0.1, np.arange(1, count + 1), np.full(count, 1e9), parts, 1e6, 2e6, deadline, 3)
-
-
-def told(real: ClientApp, **node_config: str) -> ClientApp:
-    """The app of SuperNodes that were started with this --node-config."""
-    app = ClientApp()
-
-    def answer(message: Message, context: Context) -> Message:
-        context.node_config.update(node_config)
-        return real(message, context)
-
-    app.query("hello")(answer)
-    app.query("sums")(answer)
-    return app
-
-
 def test_both_ways_to_a_floor_carry_the_same_bytes() -> None:
     tasks, network = plant()
     weights = np.random.default_rng(0).normal(size=network.layout.size).astype(np.float32)
@@ -137,16 +97,15 @@ def test_both_ways_to_a_floor_carry_the_same_bytes() -> None:
                 return frames
 
     with Station(tasks, StationOptions("127.0.0.1:0", None, 0.1)) as station:
+        station._attempt = 1  # that of all messages over Flower
         frames = loop.start_for(frames_of_order(station.port))
         wait_until(lambda: station._floors[0].session is not None)
         (over_grpc,) = station.carry_out(4, [order], weights)
         sent = [_split(frame) for frame in frames.result(30.0)]
-        attempt = station._attempt
     loop.close()
     with fleet(app, 1) as grid:
         floors = GridFloors(grid, tasks, FloorsConfig.of(config()))
-        floors._attempt = attempt
-        floors._meet()
+        meet(floors, 1)
         (over_flower,) = floors.carry_out(4, [order], weights)
     assert over_grpc.model is None
     assert over_flower.model is None
@@ -162,19 +121,134 @@ def test_a_floor_that_fails_is_lost_and_costs_its_deadline() -> None:
     tasks, network = plant()
     with fleet(client_app_for(config()), 1) as grid:
         floors = GridFloors(grid, tasks, FloorsConfig.of(config()))
-        floors._meet()  # without a scale of the inputs
+        meet(floors, 1)  # without a scale of the inputs
         (reply,) = floors.carry_out(0, [an_order(tasks[0])], np.zeros(network.layout.size, np.float32))
         presence = floors.observe()
     assert reply.model is None
-    assert reply.seconds.total == 5.0
+    assert reply.seconds.total == 60.0
     assert "Inputs" in reply.reason
     assert presence.floors.tolist() == [True, False]
     assert presence.devices.tolist() == [True, True, False, False]
 
 
+def failing(real: ClientApp, *failing_orders: int) -> ClientApp:
+    """The app of a floor that fails in some of its orders, before it does anything; they count from 0."""
+    app, count = ClientApp(), iter(range(100))
+    app.query("hello")(real)
+
+    @app.train("order")
+    def train(message: Message, context: Context) -> Message:
+        if next(count) in failing_orders:
+            raise RuntimeError("the process was killed")
+        return real(message, context)
+
+    return app
+
+
+def test_a_lost_order_leaves_the_rounding_errors_as_they_are() -> None:
+    tasks, network = plant("precision.upload=8")
+    keys, nothing = config("precision.upload=8"), np.zeros(network.layout.size, np.float32)
+
+    def last_model(rounds: tuple[int, ...], *failing_orders: int) -> Vector:
+        with fleet(failing(client_app_for(keys), *failing_orders), 1) as grid:
+            floors = GridFloors(grid, tasks, FloorsConfig.of(keys))
+            meet(floors, 1)
+            floors._inputs = Inputs(np.zeros(1), np.ones(1))
+            for index in rounds:
+                (reply,) = floors.carry_out(index, [an_order(tasks[0])], nothing)
+                floors.settle(index, np.array([reply.model is not None, False]))
+        return known(reply.model)
+
+    whole = last_model((0, 2, 3))
+    assert np.array_equal(last_model((0, 1, 2, 3), 1), whole)
+    assert not np.array_equal(last_model((3,)), whole)  # so that the errors of the rounds before count
+
+
+def test_measured_seconds_of_a_floor_are_its_work_and_twice_half_of_flowers() -> None:
+    tasks, network = plant()
+    keys, nothing = config(clock="measured"), np.zeros(network.layout.size, np.float32)
+    with fleet(failing(client_app_for(keys), 1), 1) as grid:
+        floors = GridFloors(grid, tasks, FloorsConfig.of(keys))
+        meet(floors, 1)
+        floors._inputs = Inputs(np.zeros(1), np.ones(1))
+        begun = time.monotonic()
+        (reply,) = floors.carry_out(0, [an_order(tasks[0])], nothing)
+        took = time.monotonic() - begun
+        (lost,) = floors.carry_out(1, [an_order(tasks[0])], nothing)
+        took_both = time.monotonic() - begun
+    assert reply.model is not None
+    assert reply.seconds.download == reply.seconds.upload > 0.0
+    assert reply.seconds.train > 0.0
+    assert reply.seconds.total <= took
+    assert floors.seconds[-1] == pytest.approx(reply.seconds.download + reply.seconds.upload)
+    assert known(reply.link_time).tolist() == [0.0, 0.0]
+    assert lost.model is None
+    assert 0.0 < lost.seconds.total <= took_both - took
+
+
+def test_an_order_that_is_missing_is_named() -> None:
+    tasks, _ = plant()
+    with fleet(client_app_for(config()), 1) as grid:
+        floors = GridFloors(grid, tasks, FloorsConfig.of(config()))
+        floors._inputs = Inputs(np.zeros(1), np.ones(1))
+        asked = [(0, node, floors._content(0, []), 60.0) for node in grid.get_node_ids()]
+        (done,) = exchange(grid, TRAIN, asked)
+        with pytest.raises(LinkError, match=r"^0 messages Order came instead of one"):
+            floors._answers(0, done.content())
+
+
+@pytest.mark.slow
+def test_a_run_that_is_resumed_is_that_of_a_run_that_was_not_stopped(tmp_path: Path) -> None:
+    def run(folder: str, rounds: int, *, resume: bool = False) -> DeployedRun:
+        keys = config(policy="ddsra:v=1", rounds=rounds, out=str(tmp_path / folder), resume=resume)
+        with fleet(client_app_for(keys), 2) as grid:
+            return run_over(grid, FloorsConfig.of(keys))
+
+    whole = run("whole", 2)
+    run("parts", 1)
+    resumed = run("parts", 2, resume=True)
+    assert resumed.resumed == 1
+    assert resumed.records == whole.records
+    weights, others = weights_of(tmp_path / "parts"), weights_of(tmp_path / "whole")
+    assert weights.keys() == others.keys()
+    for name, tensor in weights.items():
+        assert np.array_equal(tensor, others[name])
+
+
+def test_a_mistake_is_one_line_in_the_log_of_flower(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    context = Context(run_id=7, node_id=1, node_config={}, state=RecordDict(), run_config={"scenario": "quik"})
+    with fleet(client_app_for({}), 1) as grid, pytest.raises(ScenarioError):
+        server_app_for({})(grid, context)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert line.startswith("fedfloor: error: ")
+    assert "quik" in line
+    assert "\n" not in line
+
+
+def test_gains_are_not_measured_by_the_time_that_flower_takes(tmp_path: Path) -> None:
+    keys = config("deploy.gains=measured", clock="measured", out=str(tmp_path / "run"))
+    problem = (
+        r"^app config: clock: must be 'model' if the scenario has deploy\.gains = 'measured', got 'measured': .*Set"
+    )
+    with fleet(client_app_for(keys), 1) as grid, pytest.raises(DeploymentError, match=problem):
+        run_over(grid, FloorsConfig.of(keys))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_that_the_user_names_needs_no_further_trust() -> None:
+    more = ("model.name=tests.training.networks:logistic", "baseline.cut=1")
+    tasks, _ = plant(*more)
+    keys = config(*more, wait=3.0)
+    with fleet(client_app_for(keys), 2) as grid:
+        assert GridFloors(grid, tasks, FloorsConfig.of(keys)).agree().mean.shape == (1,)
+
+
 def test_floors_agree_on_the_scale_of_what_their_devices_hold(tmp_path: Path) -> None:
     tasks, _ = plant()
-    rng, keys = np.random.default_rng(1), config(inputs="agreed", wait=0.0)
+    rng, keys = np.random.default_rng(1), config(inputs="agreed", wait=3.0)
     pictures = {device.name: rng.integers(0, 256, (5, 1, 28, 28), np.uint8) for device in tasks[1].devices}
     for name, samples in pictures.items():
         np.savez(tmp_path / f"{name}.npz", samples=samples, labels=np.arange(5))
@@ -188,26 +262,6 @@ def test_floors_agree_on_the_scale_of_what_their_devices_hold(tmp_path: Path) ->
     assert inputs.deviation == pytest.approx([whole.std()])
     assert [machine.name for machine in gateways] == ["hall-1"]
     assert [(machine.name, machine.samples) for machine in devices] == [(name, 5) for name in pictures]
-
-
-@pytest.mark.parametrize(
-    ("floor", "nodes", "problem"),
-    [
-        (None, 3, r"SuperNode \d+: floor: must be one of the scenario's 2, got '2'\. Name one .*fewer SuperNodes"),
-        ("cellar", 1, r"SuperNode \d+: floor: .* got 'cellar'\. Name one .*\(floors: assembly, hall-1\)"),
-        ("hall-1", 2, r"two SuperNodes say that they are the floor 'hall-1': \d+ and \d+\. Give each"),
-    ],
-)
-def test_a_supernode_that_is_no_floor_or_that_of_another_ends_the_run(
-    floor: str | None, nodes: int, problem: str
-) -> None:
-    tasks, _ = plant()
-    app = client_app_for(config())
-    with (
-        fleet(app if floor is None else told(app, floor=floor), nodes) as grid,
-        pytest.raises(DeploymentError, match=problem),
-    ):
-        GridFloors(grid, tasks, FloorsConfig.of(config()))._meet()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ import sys
 from flwr.simulation import run_simulation
 from fedfloor.flower.floors.client import client_app_for
 from fedfloor.flower.floors.server import server_app_for
-keys = {"set": sys.argv[1], "rounds": 3, "out": sys.argv[2], "inputs": "scenario", "patience": 300.0}
+keys = {"set": sys.argv[1], "rounds": 10, "out": sys.argv[2], "inputs": "scenario", "patience": 300.0}
 ray = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
 resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0}, "init_args": ray}
 run_simulation(server_app_for(keys), client_app_for(keys), num_supernodes=6, backend_config=resources)
@@ -41,8 +41,9 @@ def test_six_floors_in_the_simulation_runtime_are_those_of_a_run(tmp_path: Path)
         command, env=environment(tmp_path / "home"), cwd=tmp_path, capture_output=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr.decode()[-3000:]
-    alone = fedfloor.run("quick", rounds=3, overrides=SET, out=tmp_path / "alone", workers=1)
+    alone = fedfloor.run("quick", rounds=10, overrides=SET, out=tmp_path / "alone", workers=1)
     over_flower = read_records(tmp_path / "flower")
+    assert len(over_flower) == 10
     for ours, theirs in zip(over_flower, alone.records, strict=True):
         assert ours.clock == theirs.clock
         for one, other in zip(ours.gateways, theirs.gateways, strict=True):

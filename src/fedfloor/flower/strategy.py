@@ -2,10 +2,9 @@
 
 __all__ = ["FedFloor"]
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from logging import ERROR, INFO, WARNING
+from logging import INFO, WARNING
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +14,8 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedfloor.arguments import checked, path_or_none, refuse_other
-from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
 from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
@@ -79,7 +79,7 @@ class FedFloor(Strategy):
         accuracy_key: str | None = None,
         loss_key: str | None = None,
     ) -> None:
-        with _logged_errors():
+        with logged_errors():
             refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
             if isinstance(strategy, FedFloor):
                 raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
@@ -112,7 +112,7 @@ class FedFloor(Strategy):
 
         The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
         """
-        with _logged_errors():
+        with logged_errors():
             refuse_reserved(initial_arrays)
             planned = self._planned(num_rounds)
             names = [floor.name for floor in planned.scenario.floors]
@@ -230,16 +230,6 @@ class FedFloor(Strategy):
     ) -> MetricRecord | None:
         """Refused: see `start`."""
         _refuse_outer()
-
-
-@contextmanager
-def _logged_errors() -> Iterator[None]:
-    """Log what is wrong in one line before it is raised, because Flower shows only tracebacks."""
-    try:
-        yield
-    except (FedfloorError, FailedRunError) as error:
-        log(ERROR, "fedfloor: error: %s", error)
-        raise
 
 
 def _with_checkpoints(planned: PlannedRun) -> PlannedRun:

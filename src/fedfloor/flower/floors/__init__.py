@@ -7,5 +7,10 @@ messages but what rounding took from its updates, so every message says all that
 
 __all__ = ["client_app", "server_app"]
 
-from fedfloor.flower.floors.client import client_app
-from fedfloor.flower.floors.server import server_app
+from fedfloor.errors import MissingExtraError
+
+try:
+    from fedfloor.flower.floors.client import client_app
+    from fedfloor.flower.floors.server import server_app
+except ModuleNotFoundError as error:
+    raise MissingExtraError(__name__, "flower" if error.name == "flwr" else "deploy") from error

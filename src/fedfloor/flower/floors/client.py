@@ -32,7 +32,7 @@ from fedfloor.deploy.orders import (
 from fedfloor.deploy.scaling import checked_inputs
 from fedfloor.deploy.tasks import DeviceTask, FloorTask, parse_task
 from fedfloor.deploy.whole_floor import WholeFloor
-from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError, shown
+from fedfloor.errors import FailedRunError, FedfloorError
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.data import samples_of
 from fedfloor.flower.floors.records import COMPARE, HELLO, SECONDS, SUMS, SURVEY, TENSORS, Sent, heard_in, only, records
@@ -77,7 +77,8 @@ def _answer(message: Message, context: Context, config: FloorsConfig) -> list[Se
         return [(floor.survey(only(heard, Survey), inputs), Turn())]
     if kind == COMPARE:
         return [(floor.compare(only(heard, Survey), only(heard, Compare), inputs), Turn())]
-    order, turn = next((entry.message, entry.turn) for entry in heard if isinstance(entry.message, Order))
+    order = only(heard, Order)
+    turn = next(entry.turn for entry in heard if entry.message is order)
     kept = context.state.array_records.get(_KEPT)
     if floor.feedback is not None and kept is not None:
         floor.feedback.restore({name: array.numpy() for name, array in kept.items()})
@@ -99,9 +100,6 @@ def _floor_of(message: Message, context: Context, config: FloorsConfig) -> tuple
     first = RecordDict({name: message.content[name] for name in ("welcome", "welcome" + TENSORS)})
     text = only(heard_in(first, [Welcome]), Welcome).task
     task = parse_task(text, FloorTask, "the server")
-    if ":" in task.devices[0].model.name and not config.own:
-        problem = f"model.name: names code that would run, {shown(task.devices[0].model.name)}"
-        raise DeploymentError(f"{task.floor}: {problem}. If you trust that code, set own = true")
     floor = WholeFloor(task, _held(text, str(context.node_config.get("data", "")), config))
     orders = expected_orders(task, floor.network.layout)
     return floor, heard_in(message.content, [Welcome, Inputs, Settled, *orders])

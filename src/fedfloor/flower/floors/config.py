@@ -32,7 +32,7 @@ class FloorsConfig(
     clock: Literal["model", "measured"] = "model"  #: what rounds take: as in a simulation, or as long as they took
     inputs: Literal["agreed", "scenario"] = "agreed"  #: scale of the inputs: by sums of the floors, or of all its data
     patience: Seconds = 60.0  #: for Flower itself, added to every deadline
-    wait: Seconds = 300.0  #: for all floors before the first round, and for anybody at all before others
+    wait: Seconds = 300.0  #: for all floors to join before the first round, and for anybody at all before others
 
     @classmethod
     def of(cls, *sources: Table) -> Self:

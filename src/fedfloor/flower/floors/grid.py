@@ -3,7 +3,7 @@
 __all__ = ["GridFloors"]
 
 import logging
-import secrets
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,7 @@ from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError, shown
 from fedfloor.flower.floors.config import FloorsConfig
 from fedfloor.flower.floors.data import samples_of
-from fedfloor.flower.floors.exchange import Asked, Pending, exchange
+from fedfloor.flower.floors.exchange import Asked, Mailbox, Pending, exchange, pause_after
 from fedfloor.flower.floors.records import COMPARE, HELLO, SECONDS, SUMS, SURVEY, TRAIN, Sent, heard_in, only, records
 from fedfloor.rounds.plants.deployed import (
     FloorComparison,
@@ -65,7 +65,7 @@ from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork
 
 _LOG = logging.getLogger("flwr")
-_PAUSE = 1.0  #: [s] between two looks for SuperNodes
+_ATTEMPT = 1  #: of every turn, as it is Flower that tells which message a reply belongs to
 _Answer = TypeVar("_Answer")
 
 
@@ -82,27 +82,33 @@ class GridFloors:
     config: FloorsConfig = field(default_factory=FloorsConfig)
     seconds: list[float] = field(init=False, default_factory=list)  #: that messages took, without the floors' own work
     _network: BuiltNetwork = field(init=False)
-    _attempt: int = field(init=False)  #: so that replies to an earlier process are told apart
+    _hellos: Mailbox = field(init=False)  #: to SuperNodes that have not said yet which floor they are
+    _asked: dict[int, float] = field(init=False, default_factory=dict)  #: SuperNode -> when, as `time.monotonic`
     _end: float = field(init=False)  #: of waiting for all floors, as `time.monotonic`
-    _nodes: dict[int, int] = field(init=False, default_factory=dict)  #: floor -> its SuperNode
-    _known: dict[int, int | None] = field(init=False, default_factory=dict)  #: SuperNode -> its floor, if it has one
+    #: SuperNode -> its floor, or None if it must not be one; in the order of their answers
+    _known: dict[int, int | None] = field(init=False, default_factory=dict)
+    _online: dict[int, int] = field(init=False, default_factory=dict)  #: those that are there and have a floor
+    _nodes: dict[int, int] = field(init=False, default_factory=dict)  #: floor -> the SuperNode that gets its orders
     _gateways: dict[int, JoiningProfile] = field(init=False, default_factory=dict)
     _devices: dict[str, JoiningProfile] = field(init=False, default_factory=dict)
     _inputs: Inputs | None = field(init=False, default=None)
-    _settled: dict[int, tuple[Settled, Turn]] = field(init=False, default_factory=dict)  #: last round of a floor
-    _ordered: list[int] = field(init=False, default_factory=list)  #: floors of the round under way
+    _used: dict[int, int] = field(init=False, default_factory=dict)  #: SuperNode -> last round that used its update
     _survey: Survey | None = field(init=False, default=None)  #: that the next comparison goes with
 
     def __post_init__(self) -> None:
         self._network = BuiltNetwork(self.tasks[0].devices[0].model, self.tasks[0].devices[0].seed)
-        self._attempt = 2 + secrets.randbelow(2**31)
+        self._hellos = Mailbox(self.grid, HELLO)
         self._end = time.monotonic() + self.config.wait
 
     # Before the first round
 
     def agree(self) -> built.Inputs:
         """Wait for the floors, and agree on the scale of the inputs from the sums of what their devices hold."""
-        self._wait_for_floors(len(self.tasks), self._end)
+        self._wait_for_all()
+        if not self._nodes:
+            problem = f"no SuperNode has said within {self.config.wait:g} s that it is a floor of this scenario"
+            raise DeploymentError(f"{problem}. Start SuperNodes with --node-config 'floor=\"{self.tasks[0].floor}\"'")
+        wait = self.config.patience + self.config.wait
 
         def summed(floor: int, heard: Sequence[Envelope]) -> Sums:
             task = self.tasks[floor]
@@ -110,10 +116,10 @@ class GridFloors:
             self._devices |= {profile.name: profile for profile in (floor_profile(text, task) for text in profiles)}
             return checked_sums(only(heard, Sums), task.devices[0].model.input[0], len(task.devices))
 
-        sums = self._asked_all(SUMS, [], self.config.patience + self.config.wait, summed)
+        sums = self._asked_all(SUMS, [], wait, summed)
         if not sums:
-            problem = f"no SuperNode with a floor of this scenario has answered within {self.config.wait:g} s"
-            raise DeploymentError(f"{problem}. Start SuperNodes with --node-config 'floor=\"{self.tasks[0].floor}\"'")
+            problem = f"no floor has said within {wait:g} s what its devices hold"
+            raise DeploymentError(f"{problem}. See the log for the reason of each floor")
         if self.config.inputs == "scenario":
             samples = samples_of(self.config, self.tasks[0].devices[0])
             return built.Inputs(samples.mean, samples.deviation)
@@ -121,7 +127,7 @@ class GridFloors:
 
     def announce(self, inputs: built.Inputs) -> None:
         """Keep the scale of the inputs: every message to a floor brings it."""
-        self._wait_for_floors(len(self.tasks), self._end)
+        self._wait_for_all()
         self._inputs = Inputs(inputs.mean, inputs.deviation)
 
     def machines(self) -> tuple[list[JoiningProfile], list[JoiningProfile]]:
@@ -132,29 +138,28 @@ class GridFloors:
 
     def observe(self) -> Presence:
         """Who is there; a round without anybody would teach nothing, so it waits for somebody to come back."""
-        there = self._meet()
-        if not there:
+        self._meet()
+        if not self._nodes:
             _LOG.log(WARNING, "No floor is there. Waiting for one, for at most %g s.", self.config.wait)
-            there = self._wait_for_floors(1, time.monotonic() + self.config.wait)
-            if not there:
+            self._wait_until(lambda: bool(self._nodes), time.monotonic() + self.config.wait)
+            if not self._nodes:
                 problem = f"no floor was there for {self.config.wait:g} s"
                 raise FailedRunError(f"{problem}. Start SuperNodes, then the app with resume = true")
-        floors = np.array([m in there for m in range(len(self.tasks))])
+        floors = np.array([m in self._nodes for m in range(len(self.tasks))])
         devices = np.repeat(floors, [len(task.devices) for task in self.tasks])
         return Presence(floors, devices, np.full(floors.size, np.nan), np.full(devices.size, np.nan))
 
     def carry_out(self, index: int, orders: Sequence[FloorOrder], weights: Vector) -> Iterator[FloorReply]:
         """Give a round's orders to the floors; replies as they end."""
-        turn, places = Turn(index, self._attempt), {order.floor: order for order in orders}
-        self._ordered = list(places)
+        turn, places = Turn(index, _ATTEMPT), {order.floor: order for order in orders}
         layout = self._network.layout
 
         def asked() -> Iterator[Asked]:
             for m, order in places.items():
-                message = order_message(order, weights, self.tasks[m], layout)
-                settled = [self._settled[m]] if m in self._settled else []
+                message, node = order_message(order, weights, self.tasks[m], layout), self._nodes[m]
+                settled = [(Settled(completed=True), Turn(self._used[node], _ATTEMPT))] if node in self._used else []
                 content = self._content(m, [*settled, (message, turn)])
-                yield m, self._nodes[m], content, order.deadline + self.config.patience
+                yield m, node, content, order.deadline + self.config.patience
 
         for done in exchange(self.grid, TRAIN, asked()):
             yield self._reply(places[done.key], done)
@@ -162,7 +167,7 @@ class GridFloors:
     def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> list[FloorSurvey]:
         """Gradients at the weights (P,), of floors that answer in time."""
         self._meet()
-        turn, self._survey = Turn(index, self._attempt), Survey(samples, deadline, weights)
+        turn, self._survey = Turn(index, _ATTEMPT), Survey(samples, deadline, weights)
         sent, wait = [(self._survey, turn)], deadline + self.config.patience
 
         def surveyed(floor: int, heard: Sequence[Envelope]) -> FloorSurvey:
@@ -175,7 +180,7 @@ class GridFloors:
     def compare(self, index: int, gradient: Vector, deadline: float) -> list[FloorComparison]:
         """What was surveyed, beside the mean gradient (P,), of floors that answer in time."""
         assert self._survey is not None
-        turn = Turn(index, self._attempt)
+        turn = Turn(index, _ATTEMPT)
         sent: Sequence[Sent] = [(self._survey, turn), (Compare(deadline, gradient), turn)]
         wait = 2.0 * deadline + self.config.patience
 
@@ -187,10 +192,8 @@ class GridFloors:
         return self._asked_all(COMPARE, sent, wait, compared)
 
     def settle(self, index: int, completed: Bools) -> None:
-        """Keep whether a floor's model was used: its next order tells it."""
-        turn = Turn(index, self._attempt)
-        self._settled |= {m: (Settled(bool(completed[m])), turn) for m in self._ordered}
-        self._ordered = []
+        """Keep which updates were used. Every order tells it, so that a floor also knows it after an order was lost."""
+        self._used |= {self._nodes[m]: index for m in np.flatnonzero(completed).tolist()}
 
     def _reply(self, order: FloorOrder, done: Pending) -> FloorReply:
         """What came of an order, with the times of the clock that was asked for."""
@@ -247,19 +250,40 @@ class GridFloors:
 
     # SuperNodes
 
-    def _wait_for_floors(self, count: int, end: float) -> set[int]:
-        """Look for SuperNodes until so many floors are there, or until a moment of `time.monotonic`; who is there."""
-        there = self._meet()
-        while len(there) < count and time.monotonic() < end:
-            time.sleep(_PAUSE)
-            there = self._meet()
-        return there
+    def _wait_for_all(self) -> None:
+        """Wait until every floor has one SuperNode, or until `_end`; a DeploymentError says which floor has two.
 
-    def _meet(self) -> set[int]:
-        """Ask SuperNodes that are new for their floor; the floors that are there."""
-        online = set(self.grid.get_node_ids())
-        unknown = sorted(online - set(self._known))
-        for done in exchange(self.grid, HELLO, [(node, node, RecordDict(), self.config.patience) for node in unknown]):
+        A SuperNode that was started again has another number, and Flower takes the old one for present for a while.
+        Those that have not answered yet are waited for as well, because they may be too many.
+        """
+
+        def is_complete() -> bool:
+            return not self._hellos.pending and len(self._online) == len(self._nodes) == len(self.tasks)
+
+        self._wait_until(is_complete, self._end)
+        for node, floor in self._online.items():
+            if node != self._nodes[floor]:
+                raise DeploymentError(self._doubled(floor, node, self._nodes[floor]))
+
+    def _wait_until(self, is_so: Callable[[], bool], end: float) -> None:
+        """Look for SuperNodes until something is so of the floors, or until a moment of `time.monotonic`."""
+        begun = time.monotonic()
+        self._meet()
+        while not is_so() and (now := time.monotonic()) < end:
+            time.sleep(min(pause_after(now - begun), end - now))
+            self._meet()
+
+    def _meet(self) -> None:
+        """Look which floors are there, and ask SuperNodes that are new for theirs; waits for no answer.
+
+        Of two SuperNodes with the same floor, the one counts that has answered last.
+        """
+        online, now = set(self.grid.get_node_ids()), time.monotonic()
+        for node in sorted(online - set(self._known)):
+            if now - self._asked.get(node, -math.inf) > 2.0 * self.config.patience:
+                self._asked[node] = now
+                self._hellos.send(node, node, RecordDict(), self.config.patience)
+        for done in self._hellos.ended():
             try:
                 hello = only(heard_in(done.content(), [Hello]), Hello)
                 self._note_seconds(done.content(), done)
@@ -273,8 +297,8 @@ class GridFloors:
                     raise
                 _LOG.log(WARNING, "%s", error)
                 self._known[done.key] = None
-        self._nodes = {floor: node for node, floor in self._known.items() if floor is not None and node in online}
-        return set(self._nodes)
+        there = [(node, floor) for node, floor in self._known.items() if node in online and floor is not None]
+        self._online, self._nodes = dict(there), {floor: node for node, floor in there}
 
     def _place(self, node: int, hello: Hello, online: set[int]) -> int:
         """The floor of a SuperNode; a DeploymentError says what somebody has done wrong who started it."""
@@ -291,9 +315,14 @@ class GridFloors:
             raise DeploymentError(f"{names[number]}: {problem}. Install the same version on both")
         others = [other for other, floor in self._known.items() if floor == number and other in online]
         if others:
-            problem = f"two SuperNodes say that they are the floor {shown(names[number])}: {others[0]} and {node}"
-            raise DeploymentError(f"{problem}. Give each another floor with --node-config")
+            problem = self._doubled(number, others[-1], node)
+            _LOG.log(WARNING, "%s, unless one is the other one started again. The last one gets the orders.", problem)
         profile = gateway_profile(hello.profile, hello.name)
         if profile is not None:
             self._gateways[number] = profile.model_copy(update={"name": names[number]})
         return number
+
+    def _doubled(self, floor: int, first: int, last: int) -> str:
+        """What is wrong with two SuperNodes of one floor, and what to do."""
+        problem = f"two SuperNodes say that they are the floor {shown(self.tasks[floor].floor)}: {first} and {last}"
+        return f"{problem}. Give each another floor with --node-config"

@@ -13,6 +13,8 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedfloor.deploy.serving import DeployedRun, Rounds, serve_over
 from fedfloor.deploy.tasks import FloorTask
+from fedfloor.errors import DeploymentError
+from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
 from fedfloor.rounds.events import Event
@@ -27,7 +29,8 @@ def server_app_for(defaults: Table) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        run_over(grid, FloorsConfig.of(defaults, context.run_config))
+        with logged_errors():
+            run_over(grid, FloorsConfig.of(defaults, context.run_config))
 
     return app
 
@@ -43,6 +46,10 @@ def run_over(grid: Grid, config: FloorsConfig) -> DeployedRun:
         own=config.own,
         training=True,
     )
+    if config.clock == "measured" and planned.scenario.deploy.gains == "measured":
+        problem = "must be 'model' if the scenario has deploy.gains = 'measured', got 'measured'"
+        reason = "the time that Flower itself takes would be learnt as a weak radio link"
+        raise DeploymentError(f"app config: clock: {problem}: {reason}. Set deploy.gains = 'weather', or the clock")
     (planned,) = with_folders([planned], Path(config.out) if config.out else None, resume=config.resume)
     ways: list[GridFloors] = []
 
