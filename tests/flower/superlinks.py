@@ -111,8 +111,10 @@ def running_in(home: Path) -> dict[int, str]:
 
 
 @contextlib.contextmanager
-def superlink(place: Path, scenario: str, overrides: Sequence[str], floors: Sequence[str]) -> Iterator[SuperLink]:
-    """A SuperLink, and a SuperNode with a registered key for each floor."""
+def superlink(
+    place: Path, scenario: str | Path, overrides: Sequence[str], floors: Sequence[str], *, named: bool = False
+) -> Iterator[SuperLink]:
+    """A SuperLink, and a SuperNode with a registered key for each floor, which has its name there or in its config."""
     make_authority(
         place / "certs",
         parties_of(load(scenario, overrides)),
@@ -132,14 +134,15 @@ def superlink(place: Path, scenario: str, overrides: Sequence[str], floors: Sequ
     try:
         link.start("superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(link.port), *tls, *switches)
         wait_for_port(link)
-        for name in floors:
+        for partition, name in enumerate(floors):
             private, public = node_keys(place / name)
-            link.flwr("supernode", "register", str(public), "test")
+            link.flwr("supernode", "register", str(public), "test", *(["--name", name] if named else []))
+            config = f"partition-id={partition}" if named else f'floor="{name}"'
             link.start(
                 name,
                 "flower-supernode",
                 *("--superlink", address, "--root-certificates", str(ca)),
-                *("--auth-supernode-private-key", str(private), "--node-config", f'floor="{name}"'),
+                *("--auth-supernode-private-key", str(private), "--node-config", config),
                 *("--port", str(free_port())),
             )
         yield link
