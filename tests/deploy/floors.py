@@ -37,6 +37,8 @@ INPUTS = built.Inputs(np.array([100.0]), np.array([70.0]))
 CUT = 1  #: also that of the trial
 PATIENCE = 90.0  #: [s] for everything that a test waits for
 Result = TypeVar("Result")
+#: not closed, because calls of grpc speak to their loop when they are collected; nor collected, because that warns
+_ENDED: list[asyncio.AbstractEventLoop] = []
 
 
 def some_data(task: DeviceTask, count: int | None = None) -> LocalData:
@@ -81,7 +83,7 @@ class Loop:
         self.run(cancel())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
-        self._loop.close()
+        _ENDED.append(self._loop)
 
 
 class TestFloor:
