@@ -89,11 +89,8 @@ def test_the_kind_of_built_in_samples_is_known() -> None:
         fedfloor.load("quick", ["data.pictures=8"])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [(), pytest.param(("model.name=cnn", "model.batch_norm=true"), marks=pytest.mark.slow)],
-    ids=["mlp", "batch norm"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [(), ("model.name=cnn", "model.batch_norm=true")], ids=["mlp", "batch norm"])
 def test_a_coarse_run_goes_on_as_if_nothing_had_happened(model: tuple[str, ...], train: Train, tmp_path: Path) -> None:
     train("whole", 6, COARSE, *model)
     train("parts", 3, COARSE, *model)

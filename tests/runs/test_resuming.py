@@ -69,7 +69,11 @@ def test_rates_of_updates_survive_a_resume(tmp_path: Path) -> None:
     ("participation", "theorems"),
     [
         ({"rates": "uniform"}, ["Theorem 2"]),  # rates that the run meets in enough rounds for a bound
-        ({"rates": "estimated", "estimate_every": 6, "observe_every": 5}, ["Theorem 1", "Theorem 4"]),
+        pytest.param(
+            {"rates": "estimated", "estimate_every": 6, "observe_every": 5},
+            ["Theorem 1", "Theorem 4"],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda part: part["rates"] if isinstance(part, dict) else "",
 )
@@ -197,9 +201,8 @@ def test_what_no_training_run_left_is_not_resumed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "rounds.jsonl").read_text() == log
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_says_in_a_line_what_is_left_whatever_its_processes_did(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from fedfloor.scheduling.usage import training_usage
 from tests.scheduling.oracle import broken_constraints, linked, on_the_link, random_round, wrong_optimum
 
 ROUNDS = 208
-BLOCK = 26
+BLOCK = 13
 WIFI = [
     "hardware.controller.link={rate_up_mbps=0.5, rate_down_mbps=1, device_up_nj_per_bit=20, gateway_up_nj_per_bit=10}"
 ]
