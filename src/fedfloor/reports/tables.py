@@ -180,6 +180,7 @@ def _differences(clock_name: str) -> tuple[_Difference, ...]:
         _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
         _Difference(f"{clock_name}, whole run", " %", 1, _whole_time, whole=True),
         _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
+        _Difference("energy per round", " %", 1, lambda a, b: _relative(a.summary.mean_energy, b.summary.mean_energy)),
     )
 
 
