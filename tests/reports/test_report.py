@@ -357,6 +357,21 @@ def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> N
     fedfloor.report(runs / "random-2", out=out)  # the lock is gone
 
 
+def test_a_report_that_is_interrupted_leaves_everything_as_it_was(runs: Path, tmp_path: Path) -> None:
+    def interrupt(step: str) -> None:
+        if step == "page":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fedfloor.report(runs / "random-1", out=tmp_path / "new", on_step=interrupt)
+    assert list((tmp_path / "new").iterdir()) == []
+    old = fedfloor.report(runs / "random-1", out=tmp_path / "old")
+    files = {path: path.read_bytes() for path in (old.page, *old.figures)}
+    with pytest.raises(KeyboardInterrupt):
+        fedfloor.report(runs, out=tmp_path / "old", on_step=interrupt)
+    assert {path: path.read_bytes() for path in (tmp_path / "old").rglob("*.*")} == files
+
+
 def test_a_run_that_goes_on_can_be_reported_in_its_folder(runs: Path) -> None:
     with only_writer(runs / "random-1", again=""):
         assert fedfloor.report(runs / "random-1").page.exists()
