@@ -95,8 +95,8 @@ def _over_seeds(counts: set[int]) -> list[str]:
         ways.append("± half the 95 % t-interval")
     if any(1 < count < FEWEST_SEEDS for count in counts):
         few = f"with fewer than {FEWEST_SEEDS} seeds " * (len(ways) > 0)
-        ways.append(f"{few}(the value of every seed where they differ)")
-    return [f"Values are means over seeds, {'; '.join(ways)}."] if ways else []
+        ways.append(f"{few}(the value of every seed, where they differ)")
+    return [f"Values are means over seeds {'; '.join(ways)}."] if ways else []
 
 
 def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
