@@ -69,7 +69,7 @@ def test_one_run_is_reported_in_its_own_folder(runs: Path) -> None:
 
 
 def test_a_folder_of_runs_gets_the_report_and_the_runs_none(runs: Path, fedfloor_command: Command) -> None:
-    done = fedfloor_command("report", "runs")
+    done = fedfloor_command("report", "runs", "--quiet")
     assert done.returncode == 0, done.stderr
     assert "quick: policies side by side" in done.stdout
     assert "page: runs/report.html" in done.stdout
@@ -292,7 +292,7 @@ def test_a_bad_run_alone_is_an_error(kind: str, runs: Path) -> None:
 
 def test_problems_are_warnings_and_none_left_is_exit_code_2(runs: Path, fedfloor_command: Command) -> None:
     damage(runs / "random-1", "no rounds")
-    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "nowhere", "--out", "here")
+    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "nowhere", "--out", "here", "--quiet")
     assert done.returncode == 0
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning", "warning"]
     assert "nowhere: does not exist" in done.stderr
