@@ -18,7 +18,7 @@ from fedfloor.reports.saving import save
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-_PNG: dict[str, Any] = {"format": "png", "dpi": 200}
+_DPI = 200
 
 
 def draw_pictures(
@@ -34,7 +34,7 @@ def draw_pictures(
             drawing = figure.draw(results)
             if drawing is None:
                 continue
-            pictures[f"{figure.name}.png"] = _content(drawing, **_PNG)
+            pictures[f"{figure.name}.png"] = _content(drawing, format="png", dpi=_DPI)
             if pdf:  # without a date, equal runs give equal files
                 pictures[f"{figure.name}.pdf"] = _content(drawing, format="pdf", metadata={"CreationDate": None})
     return pictures
@@ -65,7 +65,7 @@ def in_print() -> Iterator[None]:
 
 def save_picture(drawing: "Drawing", path: Path) -> Path:
     """Write a drawing as PNG; returns the file."""
-    content = _content(drawing, **_PNG)
+    content = _content(drawing, format="png", dpi=_DPI)
     save(path, partial(Path.write_bytes, data=content))
     return path
 
