@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from fedfloor import api
-from fedfloor.cli.show import comparisons, datasets, runs, scenarios, terminal, watching
+from fedfloor.cli.show import comparisons, datasets, reports, runs, scenarios, terminal, watching
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -279,6 +279,10 @@ def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monk
         watch.on_test(one, "accuracy 51.9%")
         watch.on_round(one, 30)
         watch.on_round(other, 6)
+        watch.on_tradeoff()
+        watch.on_tradeoff()
+        watch.on_report("reading")
+        watch.on_report("tables")
         time.sleep(0.3)
     text = said.getvalue()
     assert "reading cifar10" in text
@@ -288,7 +292,21 @@ def test_a_comparison_shows_what_it_reads_and_the_last_accuracy(live: bool, monk
             "reading cifar10 ...",
             "random seed 7: 30 of 60 rounds done, last test: accuracy 51.9%",
             "random seed 7: 6 of 60 rounds done",
+            "simulating the trade-off over V ...",
+            "drawing figures and writing the report ...",
         ]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_report_is_told_of_in_a_pipe_if_it_takes_long(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    for module in (reports, terminal, watching):
+        monkeypatch.setattr(module, "ERR", Console(file=said, markup=False))
+    monkeypatch.setattr(watching, "_PATIENCE", 0.05)
+    with reports.reporting(quiet=quiet) as on_step:
+        on_step("reading")
+        time.sleep(0.3)
+    assert said.getvalue() == ("" if quiet else "drawing figures and writing the report ...\n")
 
 
 def test_a_floor_that_is_lost_is_named_with_its_reason(narrow: io.StringIO) -> None:

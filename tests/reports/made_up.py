@@ -24,6 +24,8 @@ def record(
     selected: Sequence[bool] | None = None,
     failed: Sequence[int] = (),
     target: float = 0.5,
+    energy: float = 5.0,
+    loss: float | None = None,
 ) -> RoundRecord:
     """One round in which the selected floors complete, unless they fail for energy."""
     floors = scenario.floors
@@ -40,11 +42,11 @@ def record(
             train_s=2.0 if chosen[m] else 0.0,
             upload_s=delay - 3.0 if chosen[m] else 0.0,
             power_w=0.1 if chosen[m] else None,
-            energy_j=5.0 if chosen[m] else 0.0,
+            energy_j=energy if chosen[m] else 0.0,
             energy_budget_j=9.0,
             queue=0.0,
             target_rate=target,
-            loss=None,
+            loss=loss,
         )
         for m, floor in enumerate(floors)
     )

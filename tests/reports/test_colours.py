@@ -84,6 +84,13 @@ def test_texts_are_legible_on_every_ground(text: str, scheme: str) -> None:
         assert contrast(colours[text], colours[ground]) >= 4.5, ground
 
 
+@pytest.mark.parametrize("stage", PART_COLOURS)
+def test_stages_stand_out_on_a_dark_ground(stage: str) -> None:
+    colours = variables("dark")
+    for ground in ("card", "plot"):
+        assert contrast(PART_COLOURS[stage], colours[ground]) >= 3.0, ground
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_notices_are_legible(scheme: str) -> None:
     colours = variables(scheme)

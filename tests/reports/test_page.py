@@ -12,17 +12,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedfloor
+from fedfloor.reports.arrays import lay_out_run
 from fedfloor.reports.beside import Held
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.page import write_page
+from fedfloor.reports.palette import RAW_COLOUR
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.results import results_of
 from fedfloor.reports.tables import tables
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
+from tests.reports.logs import changed, collection_of
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -263,10 +267,47 @@ def test_the_slider_moves_timeline_and_map(browser: Any, full_page: Path) -> Non
     until(browser, "return document.querySelector('#fig-timeline').layout.xaxis.title.text.endsWith('round 2')")
     assert browser.execute_script("return document.querySelector('#round-shown').textContent") == "round 2"
     browser.execute_script(
-        "const cuts = document.querySelector('#map-cuts'); cuts.value = 'round';"
+        "const cuts = document.querySelector('#fig-map-choice'); cuts.value = '1';"
         "cuts.dispatchEvent(new Event('change', { bubbles: true }))"
     )
     assert plots_on(browser)["map"]
+    assert complaints(browser) == []
+
+
+def test_the_map_marks_every_device_that_sent_raw_samples(browser: Any, simulation: Path, tmp_path: Path) -> None:
+    def mostly_raw(t: int, record: dict[str, Any]) -> None:
+        for gateway in record["gateways"]:
+            for device, cut in zip(gateway.get("devices", ()), (0 if t else 2, 0 if t == 0 else 2, 2), strict=False):
+                device["cut"] = cut
+
+    page = tmp_path / "report.html"
+    results = results_of(collection_of(changed(collect([simulation]).runs[0], mostly_raw)))
+    write_page(results, (), page)
+    visit(browser, page)
+    script = """
+        const plot = document.querySelector("#fig-map");
+        const dots = plot.data.find((trace) => trace.name === "device");
+        const { color, line } = dots.marker;
+        const marked = dots.text.map((text, at) => [text.split("<br>")[0], [color[at], line.color[at], text]]);
+        const named = plot.data.filter((trace) => trace.showlegend !== false && trace.visible !== false);
+        return [Object.fromEntries(marked), named.map((trace) => trace.name)];
+    """
+    dots, legend = browser.execute_script(script)
+    cuts = lay_out_run(results.collection.runs[0]).cut
+    assert any((cuts == 0).sum(axis=0) > (cuts == 2).sum(axis=0))
+    for name, cut in zip(results.series[0].runs[0].devices, cuts.T, strict=True):
+        served = cut[~np.isnan(cut)]
+        if not served.size:
+            assert name not in dots
+            continue
+        raw = (served == 0).mean()
+        usual, rim, text = dots[name]
+        assert usual == (0 if raw >= 0.5 else 2)
+        assert (rim == RAW_COLOUR) == (raw > 0)
+        assert f"{100 * raw:.3g} % of its rounds" in text
+    assert "yellow rim: cut 0 in some rounds" in legend
+    assert "floor selected in round 0" in legend
+    assert len(legend) == len(set(legend))
     assert complaints(browser) == []
 
 

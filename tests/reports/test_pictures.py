@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from fedfloor.reports.beside import Held
 from fedfloor.reports.drawing.paper import line_style
 from fedfloor.reports.palette import COLOURS, looks_of
-from fedfloor.reports.pictures import write_pictures
+from fedfloor.reports.pictures import draw_pictures, write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
@@ -26,7 +26,7 @@ PLAIN = {"delay", "participation", "time-per-floor", "energy-per-floor", "turns"
 
 
 def write(collection: Collection, folder: Path, *, pdf: bool = False) -> tuple[Path, ...]:
-    return write_pictures(results_of(collection), folder, pdf=pdf)
+    return write_pictures(draw_pictures(results_of(collection), pdf=pdf), folder)
 
 
 def names(paths: tuple[Path, ...]) -> set[str]:
@@ -114,7 +114,7 @@ def test_the_readers_settings_stay_as_they_are(tmp_path: Path) -> None:
 def test_pyplot_is_not_loaded(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from tests.reports.made_up import *; "
     code += "from fedfloor.reports.pictures import *; from fedfloor.reports.results import *; "
-    code += f"write_pictures(results_of(gathered(made_up('random'))), Path({str(tmp_path)!r})); "
+    code += "draw_pictures(results_of(gathered(made_up('random')))); "
     code += "print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

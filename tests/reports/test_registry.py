@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from fedfloor.reports import figures
 from fedfloor.reports.drawing.figure import Figure
 from fedfloor.reports.page import write_page
-from fedfloor.reports.pictures import write_pictures
+from fedfloor.reports.pictures import draw_pictures, write_pictures
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results, results_of
 from fedfloor.reports.sections import SECTIONS
@@ -143,7 +143,7 @@ def test_a_figure_without_data_of_real_machines_gives_advice_that_fits_them(tmp_
 
 def test_the_folder_has_the_figures_with_data_in_the_order_of_the_registry(results: Results, tmp_path: Path) -> None:
     steps: list[str] = []
-    files = write_pictures(results, tmp_path, on_figure=steps.append)
+    files = write_pictures(draw_pictures(results, on_figure=steps.append), tmp_path)
     assert steps == [figure.name for figure in all_figures() if figure.draw is not None]
     assert [path.stem for path in files] == [name for name in steps if (tmp_path / f"{name}.png").exists()]
 
@@ -154,6 +154,6 @@ def test_a_new_module_is_all_that_a_new_figure_needs(results: Results, tmp_path:
     page = page_of(results, tmp_path)
     assert plots_on(page)[:2] == ["delay", "toy"]  # these runs have no accuracy
     assert "<h3>A toy</h3><p>A toy&#x27;s caption.</p>" in page
-    files = write_pictures(results, tmp_path / "figures")
+    files = write_pictures(draw_pictures(results), tmp_path / "figures")
     assert "toy" in [path.stem for path in files]
     assert imread(tmp_path / "figures" / "toy.png").size > 0

@@ -69,7 +69,7 @@ def test_one_run_is_reported_in_its_own_folder(runs: Path) -> None:
 
 
 def test_a_folder_of_runs_gets_the_report_and_the_runs_none(runs: Path, fedfloor_command: Command) -> None:
-    done = fedfloor_command("report", "runs")
+    done = fedfloor_command("report", "runs", "--quiet")
     assert done.returncode == 0, done.stderr
     assert "quick: policies side by side" in done.stdout
     assert "page: runs/report.html" in done.stdout
@@ -292,7 +292,7 @@ def test_a_bad_run_alone_is_an_error(kind: str, runs: Path) -> None:
 
 def test_problems_are_warnings_and_none_left_is_exit_code_2(runs: Path, fedfloor_command: Command) -> None:
     damage(runs / "random-1", "no rounds")
-    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "nowhere", "--out", "here")
+    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "nowhere", "--out", "here", "--quiet")
     assert done.returncode == 0
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning", "warning"]
     assert "nowhere: does not exist" in done.stderr
@@ -355,6 +355,21 @@ def test_two_reports_into_one_folder_do_not_mix(runs: Path, tmp_path: Path) -> N
     fedfloor.report(runs / "random-1", out=out, on_step=meanwhile)
     assert seen == ["page"]
     fedfloor.report(runs / "random-2", out=out)  # the lock is gone
+
+
+def test_a_report_that_is_interrupted_leaves_everything_as_it_was(runs: Path, tmp_path: Path) -> None:
+    def interrupt(step: str) -> None:
+        if step == "page":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fedfloor.report(runs / "random-1", out=tmp_path / "new", on_step=interrupt)
+    assert list((tmp_path / "new").iterdir()) == []
+    old = fedfloor.report(runs / "random-1", out=tmp_path / "old")
+    files = {path: path.read_bytes() for path in (old.page, *old.figures)}
+    with pytest.raises(KeyboardInterrupt):
+        fedfloor.report(runs, out=tmp_path / "old", on_step=interrupt)
+    assert {path: path.read_bytes() for path in (tmp_path / "old").rglob("*.*")} == files
 
 
 def test_a_run_that_goes_on_can_be_reported_in_its_folder(runs: Path) -> None:

@@ -8,7 +8,9 @@ from scipy import stats
 
 from fedfloor.errors import FedfloorError
 from fedfloor.reports import page
-from fedfloor.reports.cells import change, duration, plain, with_interval
+from fedfloor.reports.cells import OWN_RATES, change, duration, plain, with_interval
+from fedfloor.reports.figures import participation
+from fedfloor.reports.results import results_of
 from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach, steadiness
 from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
 from fedfloor.theory.bounds import Bound
@@ -153,10 +155,10 @@ def test_series_are_held_against_the_first_or_the_one_named() -> None:
     row = cells(table)
     assert table.title == "against random"
     assert table.note.startswith("Every row is that policy minus random: same seeds")
-    assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 %", "")
+    assert (row["mean delay"], row["final accuracy [points]"]) == ("-20.0 % (-20.0, -20.0)", "")
     other = against(gathered(*runs), "delay_driven")
     assert other is not None
-    assert cells(other)["mean delay"] == "+25.0 %"
+    assert cells(other)["mean delay"] == "+25.0 % (+25.0, +25.0)"
     with pytest.raises(FedfloorError, match=r"reference 'randm': no such series. Did you mean 'random'"):
         against(gathered(*runs), "randm")
 
@@ -228,7 +230,7 @@ def test_what_the_exact_solver_gains_is_a_sentence() -> None:
         "ddsra:v=1: on the same weather the exact solver shortens the mean round time by 20.0 % and averages 1.00 "
         "floors per round more."
     )
-    assert table.rows[0][:6] == ("ddsra:v=1", "1, 2", "10", "8", "10", "-20.0 %")
+    assert table.rows[0][:6] == ("ddsra:v=1", "1, 2", "10", "8", "10", "-20.0 % (-20.0, -20.0)")
     assert solver_gain(gathered(*runs[:2])) is None
 
 
@@ -237,7 +239,50 @@ def test_theorems_are_shown_for_the_first_seed_that_ended() -> None:
     table = bounds(gathered(made_up("random", 1), made_up("random", 2, bounds=(entry,)), made_up("round_robin", 1)))
     assert table is not None
     assert table.rows == (("random", "Theorem 2", "worst shortfall", "0.01235", "none", "vacuous"),)
+    assert "a guarantee, not a forecast" in table.note
     assert bounds(gathered(made_up("random"))) is None
+
+
+def test_theorems_are_in_order() -> None:
+    entries = tuple(Bound(f"Theorem {number}", "w", None, None) for number in (1, 2, 4, 3))
+    table = bounds(gathered(made_up("random", bounds=entries), made_up("round_robin", bounds=entries)))
+    assert table is not None
+    assert [row[1][-1] for row in table.rows] == [*"1234", *"1234"]
+
+
+@pytest.mark.parametrize(("seeds", "words"), [((1, 1), ""), ((2, 1), "(the"), ((4, 4), "±"), ((4, 2), "± (the")])
+def test_the_note_explains_only_what_the_table_has(seeds: tuple[int, int], words: str) -> None:
+    policies = ("random", "round_robin")
+    runs = [made_up(name, seed) for name, count in zip(policies, seeds, strict=True) for seed in range(1, count + 1)]
+    note = headline(gathered(*runs)).note
+    assert [word in note for word in ("±", "(the value of every seed")] == ["±" in words, "(the" in words]
+
+
+@pytest.mark.parametrize(
+    ("policies", "rates", "loss", "told"),
+    [
+        (("random", "round_robin"), "estimated", 1.0, True),
+        (("random", "round_robin"), "estimated", None, False),  # a simulation
+        (("random", "round_robin"), "uniform", 1.0, False),
+        (("random",), "estimated", 1.0, False),
+    ],
+)
+def test_rates_that_each_run_estimates_itself_are_told_of(
+    policies: tuple[str, ...], rates: str, loss: float | None, *, told: bool
+) -> None:
+    runs = [made_up(policy, loss=loss, overrides=[f"participation.rates={rates}"]) for policy in policies]
+    assert (OWN_RATES in headline(gathered(*runs)).note) == told
+    (panel,) = participation.plot(results_of(gathered(*runs)))
+    assert panel.note.endswith(OWN_RATES) == told
+
+
+def test_a_scenario_without_device_links_says_that_sending_is_free() -> None:
+    link = "floors.0.link.rate_up_mbps=1"
+    free, linked = made_up("random", name="quick"), made_up("random", name="quick", overrides=[link])
+    words = "no device links, so sending between devices and their gateway costs nothing"
+    assert words in headline(gathered(free)).note
+    assert words not in headline(gathered(linked)).note
+    assert words not in headline(gathered(real(free))).note  # whose times are measured
 
 
 def test_tables_come_in_the_order_of_the_page() -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fedfloor.errors import counted
-from fedfloor.reports.cells import plain
+from fedfloor.reports.cells import spread
 from fedfloor.reports.errors import final_error
 from fedfloor.reports.reading import Collection, ReadRun, Series
 from fedfloor.reports.statistics import (
@@ -20,74 +20,88 @@ from fedfloor.reports.statistics import (
 )
 
 _MOST = 8  #: policies that get a sentence
+_CLEAR = 5.0  #: [%] from which on a difference in energy is worth a word
 
 
 def answers(collection: Collection) -> tuple[str, ...]:
     """One entry for every policy beside the reference, in the order of the report; empty with one policy."""
     base = reference_of(collection.series)
     others = [series for series in collection.series if series is not base]
-    texts = [text for series in others[:_MOST] if (text := _answer(base, series))]
+    texts = [text for series in others[:_MOST] if (text := _answer(series, base))]
     if len(others) > _MOST:
         texts.append(f"{len(others) - _MOST} more policies are in the tables.")
     return tuple(texts)
 
 
-def _answer(base: Series, other: Series) -> str:
-    """How the reference does against another policy, on the seeds and rounds that both have."""
-    pairs = matched(base, other)
+def _answer(ours: Series, base: Series) -> str:
+    """How a policy does against the reference, on the seeds and rounds that both have: a row of the table `against`."""
+    pairs, whole = matched(ours, base), matched(ours, base, whole=True)
     if not pairs:
-        return f"{base.label} and {other.label} share no seed, so they are not compared."
-    clauses = [_delay(base, other, pairs), _accuracy(base, pairs)]
-    running = "" if all(run.ended for pair in pairs for run in pair) else " So far; some runs are not finished."
-    return f"{'; '.join(filter(None, clauses))}.{running}"
+        return f"{ours.label} and {base.label} share no seed, so they are not compared."
+    clauses = filter(None, (_delay(ours, base, pairs), _accuracy(ours, pairs), _energy(pairs)))
+    is_cut = any(len(one.records) != len(other.records) for one, other in whole)
+    over = f"Over the {spread(len(one.records) for one, _ in pairs)} rounds that both have: " if is_cut else ""
+    running = "" if all(run.ended for pair in whole for run in pair) else " So far; some runs are not finished."
+    return f"{over}{'; '.join(clauses)}.{running}"
 
 
-def _delay(base: Series, other: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+def _delay(ours: Series, base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Whose rounds are shorter."""
-    delays = [(ours.summary.mean_delay, theirs.summary.mean_delay) for ours, theirs in pairs]
-    if not all(math.isfinite(ours) and 0.0 < theirs < math.inf for ours, theirs in delays):
-        return f"Rounds of {base.label} and {other.label} cannot be compared, because some never end"
-    longer = interval([percent_more(ours, theirs) for ours, theirs in delays])
+    delays = [(one.summary.mean_delay, other.summary.mean_delay) for one, other in pairs]
+    if not all(math.isfinite(one) and 0.0 < other < math.inf for one, other in delays):
+        return f"Rounds of {ours.label} and {base.label} cannot be compared, because some never end"
+    longer = interval([percent_more(one, other) for one, other in delays])
     if _is_undecided(longer):
-        return f"Rounds of {base.label} and {other.label} take about as long {_range(longer, ' %')}"
+        return f"Rounds of {ours.label} and {base.label} take about as long{_range(longer, ' %')}"
     word = "shorter" if longer.mean < 0.0 else "longer"
-    return (
-        f"Rounds of {base.label} are {_size(longer, ' %')} {word} than {other.label}'s {_range(longer, ' %')}".rstrip()
-    )
+    return f"Rounds of {ours.label} are {_size(longer, ' %')} {word} than those of {base.label}{_range(longer, ' %')}"
 
 
-def _accuracy(base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+def _accuracy(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Which of the two ends more accurate; empty without training."""
-    finals = [(final_accuracy(ours), final_accuracy(theirs)) for ours, theirs in pairs]
-    gains = [100.0 * (ours - theirs) for ours, theirs in finals if ours is not None and theirs is not None]
+    finals = [(final_accuracy(one), final_accuracy(other)) for one, other in pairs]
+    gains = [100.0 * (one - other) for one, other in finals if one is not None and other is not None]
     if not gains:
-        return _error(base, pairs)
+        return _error(ours, pairs)
     gain = interval(gains)
     if gain.count < FEWEST_SEEDS or _is_undecided(gain):
-        return _undecided("is more accurate", base, gain, " points")
+        return _undecided("is more accurate", ours, gain, " points")
     word = "more" if gain.mean > 0.0 else "less"
-    return f"it ends {_size(gain, ' points')} {word} accurate {_range(gain, ' points')}"
+    return f"it ends {_size(gain, ' points')} {word} accurate{_range(gain, ' points')}"
 
 
-def _error(base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+def _error(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Which of two that predict numbers ends with the smaller error; empty if they predict none."""
-    finals = [(final_error(ours), final_error(theirs)) for ours, theirs in pairs]
-    ratios = [percent_more(ours, theirs) for ours, theirs in finals if ours is not None and theirs]
+    finals = [(final_error(one), final_error(other)) for one, other in pairs]
+    ratios = [percent_more(one, other) for one, other in finals if one is not None and other]
     if not ratios:
         return ""
     more = interval(ratios)
     if more.count < FEWEST_SEEDS or _is_undecided(more):
-        return _undecided("has the smaller error", base, more, " %")
+        return _undecided("has the smaller error", ours, more, " %")
     word = "larger" if more.mean > 0.0 else "smaller"
-    return f"it ends with a {_size(more, ' %')} {word} error {_range(more, ' %')}"
+    return f"it ends with a {_size(more, ' %')} {word} error{_range(more, ' %')}"
 
 
-def _undecided(what: str, base: Series, difference: Interval, unit: str) -> str:
-    """That the seeds do not decide which of the two it is, with the difference of the reference from the other."""
+def _energy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+    """Whose rounds need less energy; empty unless the difference is large and the same way on every seed."""
+    energies = [(one.summary.mean_energy, other.summary.mean_energy) for one, other in pairs]
+    if not all(other > 0.0 for _, other in energies):
+        return ""
+    more = interval([percent_more(one, other) for one, other in energies])
+    is_clear = abs(more.mean) >= _CLEAR and len({value > 0.0 for value in more.values}) == 1
+    if not is_clear or _is_undecided(more):
+        return ""
+    word = "more" if more.mean > 0.0 else "less"
+    return f"its devices and gateways use {_size(more, ' %')} {word} energy per round{_range(more, ' %')}"
+
+
+def _undecided(what: str, ours: Series, difference: Interval, unit: str) -> str:
+    """That the seeds do not decide which of the two it is, with the difference of the policy from the reference."""
     if difference.low is not None and difference.high is not None:
-        return f"it is undecided which {what} [{base.label} {difference.low:+.1f} to {difference.high:+.1f}{unit}]"
+        return f"it is undecided which {what} [{ours.label} {difference.low:+.1f} to {difference.high:+.1f}{unit}]"
     values = ", ".join(f"{value:+.1f}" for value in difference.values)
-    return f"with {counted(difference.count, 'seed')} it is undecided which {what} ({base.label} {values}{unit})"
+    return f"with {counted(difference.count, 'seed')} it is undecided which {what} ({ours.label} {values}{unit})"
 
 
 def _is_undecided(difference: Interval) -> bool:
@@ -96,7 +110,7 @@ def _is_undecided(difference: Interval) -> bool:
 
 
 def _size(difference: Interval, unit: str) -> str:
-    return f"{plain(abs(difference.mean), 2)}{unit}"
+    return f"{_number(abs(difference.mean))}{unit}"
 
 
 def _range(difference: Interval, unit: str) -> str:
@@ -104,10 +118,10 @@ def _range(difference: Interval, unit: str) -> str:
     sign = -1.0 if difference.mean < 0.0 and not _is_undecided(difference) else 1.0
     if difference.low is not None and difference.high is not None:
         low, high = sorted((sign * difference.low, sign * difference.high))
-        return f"[{_number(low)} to {_number(high)}{unit}]"
+        return f" [{_number(low)} to {_number(high)}{unit}]"
     if difference.count == 1:
         return ""
-    return f"({', '.join(_number(sign * value) for value in difference.values)}{unit})"
+    return f" ({', '.join(_number(sign * value) for value in difference.values)}{unit})"
 
 
 def _number(value: float) -> str:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "IN_BRACKETS",
+    "OWN_RATES",
     "SMOOTHED",
     "Cell",
     "Table",
@@ -17,7 +18,7 @@ __all__ = [
 ]
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,6 +29,11 @@ from fedfloor.rounds.summary import FINAL_ROUNDS
 
 #: what stands in brackets behind a mean difference
 IN_BRACKETS = f"[paired 95 % t-interval; with fewer than {FEWEST_SEEDS} seeds (the value of every seed)]"
+#: why target rates of several policies are not the same
+OWN_RATES = (
+    "Target rates are estimated from each run's own gradients or updates, so they differ between policies on the same "
+    "seed."
+)
 #: how curves of accuracy are smoothed
 SMOOTHED = (
     f"Accuracy is smoothed: the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
@@ -124,7 +130,7 @@ def duration(interval: Interval) -> Cell:
 def with_interval(interval: Interval, unit: str = "", *, scale: float = 1.0, digits: int = 4) -> Cell:
     """The mean and half the width of its interval, which has two digits: 46.3 ± 1.8.
 
-    Fewer than four seeds have no interval but their values: 46.3 (45.1, 47.5). One seed has only its value.
+    Fewer than four seeds have no interval but their values, where they differ: 46.3 (45.1, 47.5).
     """
     return Cell(_with_interval(interval, unit, scale, digits), interval)
 
@@ -134,7 +140,9 @@ def _with_interval(interval: Interval, unit: str, scale: float, digits: int) -> 
     if not math.isfinite(mean):
         return plain(mean)
     if half is None:
-        return f"{plain(mean, digits)}{_each(interval, lambda value: plain(value / scale, digits))}{unit}"
+        texts = [plain(value / scale, digits) for value in interval.values]
+        each = f" ({', '.join(texts)})" if len(set(texts)) > 1 else ""
+        return f"{plain(mean, digits)}{each}{unit}"
     if half == 0.0:  # all alike
         return f"{plain(mean, digits)}{unit}"
     decimals = min(4, max(0, 1 - math.floor(math.log10(half / scale))))
@@ -151,14 +159,9 @@ def _change(interval: Interval, unit: str, digits: int) -> str:
         return plain(interval.mean)
     text = f"{interval.mean:+.{digits}f}{unit}"
     if interval.low is None or interval.high is None:
-        return f"{text}{_each(interval, lambda value: f'{value:+.{digits}f}')}"
+        values = ", ".join(f"{value:+.{digits}f}" for value in interval.values)
+        return f"{text} ({values})" if interval.count > 1 else text
     return f"{text} [{interval.low:+.{digits}f}, {interval.high:+.{digits}f}]"
-
-
-def _each(interval: Interval, written: Callable[[float], str]) -> str:
-    """The value of every seed in brackets; empty for one seed, or if they are written alike."""
-    texts = [written(value) for value in interval.values]
-    return f" ({', '.join(texts)})" if len(set(texts)) > 1 else ""
 
 
 def spread(values: Iterable[int]) -> str:

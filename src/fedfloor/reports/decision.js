@@ -2,6 +2,7 @@
 // The panel of one round: what was decided and why, as `fedfloor plan RUN --round N` answers, and what others would decide.
 globalThis.fedfloorDecision = (() => {
   const MANY = 40; // floors or devices beyond which only those are listed that something happened to
+  const NO_LINKS = "The scenario has no device links, so sending between a device and its gateway takes no time and no energy.";
   const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"]];
   const WORDS = { energy: "short of energy", memory: "short of memory", lost: "the link was dead" };
 
@@ -149,7 +150,7 @@ globalThis.fedfloorDecision = (() => {
       hasLinks ? cell("link_s", device.link_s ?? null, device.link_s === undefined ? "" : seconds(device.link_s)) : null));
     const more = all.length - rows.length;
     return table("Devices of the selected floors", ["device", ["floor"], ["cut"], "gateway frequency", "energy", "memory", ...(hasLinks ? ["link"] : [])], rows,
-      more ? `${count(more, "more device")} are not listed.` : "");
+      [more ? `${count(more, "more device")} are not listed.` : "", hasLinks ? "" : NO_LINKS].filter(Boolean).join(" "));
   }
 
   function othersTable(report, own, run, decided, state) {

@@ -18,7 +18,7 @@ from fedfloor.reports.cells import Table
 from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
 from fedfloor.reports.palette import Look, looks_of
-from fedfloor.reports.pictures import write_pictures
+from fedfloor.reports.pictures import draw_pictures, write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
@@ -110,11 +110,12 @@ def make_report(
         on_step("tables")
         all_tables = tables(collection)
         results = results_of(collection)
-        figures = write_pictures(results, place / PICTURES, pdf=pdf, on_figure=on_step)
+        pictures = draw_pictures(results, pdf=pdf, on_figure=on_step)
         on_step("page")
         deciding = _Deciding(on_step)
         write_page(results, all_tables, place / PAGE, deciding.tell)
         deciding.tell(1, 1)
+        figures = write_pictures(pictures, place / PICTURES)  # last: a report that is interrupted leaves none behind
     return Report(collection, answers(collection), all_tables, place / PAGE, figures, csv_file)
 
 

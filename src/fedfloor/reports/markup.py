@@ -154,7 +154,7 @@ def _swatch(look: Look) -> str:
 
 
 def run_controls(labels: Sequence[str], omissions: Iterable[str]) -> str:
-    """Choice of a run, of a round, and of what the map shows, below sentences on what cannot be chosen."""
+    """Choice of a run and of a round, below sentences on what cannot be chosen."""
     options = "".join(f'<option value="{at}">{html.escape(label)}</option>' for at, label in enumerate(labels))
     left_out = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in dict.fromkeys(omissions))
     return (
@@ -162,9 +162,7 @@ def run_controls(labels: Sequence[str], omissions: Iterable[str]) -> str:
         '<div class="slide"><label>Round <input type="range" id="round-choice" min="0" max="0" value="0" '
         'autocomplete="off"></label><button type="button" id="round-back" aria-label="Previous round">&#8249;</button>'
         '<output id="round-shown" for="round-choice"></output>'
-        '<button type="button" id="round-on" aria-label="Next round">&#8250;</button></div>'
-        '<label>Cuts on the map <select id="map-cuts"><option value="mean">mean over the run</option>'
-        '<option value="round">of this round</option></select></label></div>'
+        '<button type="button" id="round-on" aria-label="Next round">&#8250;</button></div></div>'
         '<p class="note" id="run-raw"></p>'
     )
 

@@ -148,17 +148,24 @@
     const plant = report.plants[run.plant];
     const colours = theme();
     const [round, floors, , failures] = run.timeline[choice.at];
-    const ofRound = byId("map-cuts").value === "round";
-    const cuts = ofRound ? run.cuts.map((row) => row[choice.at]) : run.mean;
-    const value = (n) => cuts[run.byFloor ? plant.of[n] : n];
-    const describe = (cut) => (cut === null || cut < 0 ? "not selected" : `${ofRound ? "" : "on average "}${number(cut)} of ${run.layers} layers on the device`);
+    const ofRound = byId("fig-map-choice").value === "1";
+    const row = (n) => (run.byFloor ? plant.of[n] : n);
+    const value = (n) => (ofRound ? run.cuts[row(n)][choice.at] : run.usual[row(n)]);
+    const rawShare = (n) => (ofRound ? Number(value(n) === 0) : run.rawShare[row(n)]);
     const hasCut = (n) => value(n) !== null && value(n) >= 0;
+    const when = ofRound ? `in round ${round}` : "in this run";
+    const whose = run.byFloor ? " (least on its floor)" : "";
+    const describe = (n) => {
+      if (!hasCut(n)) return `not selected ${when}`;
+      const sent = ofRound ? "" : `<br>cut 0, raw samples sent: ${number(100 * rawShare(n))} % of its rounds`;
+      return `${ofRound ? "cut" : "most frequent cut"} ${value(n)} of ${run.layers}${whose}${sent}`;
+    };
     const active = plant.devices.map((_, n) => n).filter(hasCut);
     const idle = plant.devices.map((_, n) => n).filter((n) => !hasCut(n));
     const size = plant.devices.length > 400 ? 6 : plant.devices.length > 100 ? 8 : 12;
     const dots = (list, marker, name) => ({
       type: "scatter", mode: "markers", x: list.map((n) => plant.dx[n]), y: list.map((n) => plant.dy[n]), marker, name,
-      text: list.map((n) => `${text(plant.devices[n])}<br>${describe(value(n))}`), hovertemplate: "%{text}<extra></extra>",
+      text: list.map((n) => `${text(plant.devices[n])}<br>${describe(n)}`), hovertemplate: "%{text}<extra></extra>",
     });
     const selected = new Set(floors);
     const lines = (list, dash, colour, name) => ({
@@ -172,21 +179,22 @@
       textposition: list.map((m) => (plant.fy[m] >= 0 ? "top center" : "bottom center")),
       textfont: { color: colours.ink, size: 11.5 }, text: list.map((m) => short(plant.floors[m])),
       marker: { symbol: "square", size: label ? 9 : 5, color: colour }, showlegend: list.length > 0,
-      customdata: list.map((m) => `${text(plant.floors[m])}: ${number(plant.distance[m])} m away<br>${name} in round ${round}`),
+      customdata: list.map((m) => `${text(plant.floors[m])}: ${number(plant.distance[m])} m away<br>${name}`),
       hovertemplate: "%{customdata}<extra></extra>",
     });
     const everyFloor = plant.floors.map((_, m) => m);
-    const raw = active.filter((n) => value(n) === 0);
+    const rim = active.map((n) => rawShare(n) > 0);
     const data = [
-      lines(floors.filter((m) => !failing.includes(m)), "solid", colours.soft, "selected floor"),
-      lines(failing, "dot", report.failed, "floor that fails"),
-      dots(idle, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }, "device, not selected"),
+      { ...lines(floors.filter((m) => !failing.includes(m)), "solid", colours.soft), showlegend: false },
+      lines(failing, "dot", report.failed, `floor fails in round ${round}`),
+      dots(idle, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }, `device not selected ${when}`),
       { ...dots(active, {
-          size, color: active.map(shownCut(value)), line: { width: 1, color: colours.soft }, ...scaleOfCuts(run, colours),
-          colorbar: barOfCuts(run, { len: 0.8 }) }, "device"), showlegend: false },
-      keyOf(RAW_TEXT, report.raw, "circle", raw.length > 0),
-      squares(everyFloor.filter((m) => selected.has(m)), colours.ink, "selected"),
-      squares(everyFloor.filter((m) => !selected.has(m)), colours.idle, "not selected"),
+          size, color: active.map(value), ...scaleOfCuts(run, colours), colorbar: barOfCuts(run, { len: 0.8 }),
+          line: { width: rim.map((raw) => (raw ? 3.5 : 1)), color: rim.map((raw) => (raw ? report.raw : colours.soft)) } }, "device"), showlegend: false },
+      keyOf(ofRound ? RAW_TEXT : "cut 0 most often: raw samples leave the device", report.raw, "circle", active.some((n) => value(n) === 0)),
+      keyOf("yellow rim: cut 0 in some rounds", colours.plot, "circle", active.some((n, at) => rim[at] && value(n) > 0), { width: 3, color: report.raw }),
+      squares(everyFloor.filter((m) => selected.has(m)), colours.ink, `floor selected in round ${round}`),
+      squares(everyFloor.filter((m) => !selected.has(m)), colours.idle, `floor not selected in round ${round}`),
       { type: "scatter", mode: "markers", x: [0], y: [0], marker: { symbol: "star", size: 17, color: colours.ink }, name: "base station",
         text: ["base station"], hovertemplate: "%{text}<extra></extra>" },
     ];
@@ -200,7 +208,6 @@
 
   // Cut 0 has a colour of its own, because raw samples then leave the device; deeper cuts have a scale.
   const RAW_TEXT = "cut 0: raw samples leave the device";
-  const shownCut = (value) => (n) => { const cut = value(n); return cut > 0 ? Math.max(0.501, cut) : cut; }; // means of floors may lie below 1
 
   function mixed(ends, share) {
     const [from, to] = ends.map((end) => [1, 3, 5].map((at) => parseInt(end.slice(at, at + 2), 16)));
@@ -233,10 +240,10 @@
     const cuts = run.cuts.flat();
     return {
       data: [{
-        type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : shownCut(() => cut)()))), x: rounds, y: names.map((_, at) => at),
+        type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : cut))), x: rounds, y: names.map((_, at) => at),
         hoverongaps: false, ...scaleOfCuts(run, colours, ["zmin", "zmax"]), ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
         colorbar: barOfCuts(run), showlegend: false,
-        text: run.cuts.map((row, at) => row.map((cut) => `${text(names[at])}: ${cut < 0 ? "" : number(cut)} of ${run.layers} layers on the device<br>mean of the run: ${run.mean[at] === null ? "none" : number(run.mean[at])}`)),
+        text: run.cuts.map((row, at) => row.map((cut) => `${text(names[at])}: ${cut} of ${run.layers} layers on the device<br>cut 0 in ${number(100 * run.rawShare[at])} % of its rounds in this run`)),
         hovertemplate: "round %{x}<br>%{text}<extra></extra>",
       },
       keyOf(RAW_TEXT, report.raw, "square", cuts.includes(0)),
@@ -401,7 +408,6 @@
         byId(id).tabIndex = 0;
         listen(byId(id), "keydown", steps);
       }
-      listen(byId("map-cuts"), "change", () => draw("fig-map"));
     }
     if (following) makers.forEach((_, id) => byId(id) && observer.observe(byId(id)));
     pick(); // the browser may remember which boxes were ticked

@@ -13,7 +13,7 @@ Linestyle = str | tuple[float, tuple[float, ...]]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7055F5")
 #: of the stages of a round, on the page and in print; readers who cannot tell red from green tell them apart, too
 PART_COLOURS = MappingProxyType(
-    {"download": "#99DDFF", "device": "#EEDD88", "link": "#AA7744", "gateway": "#2F4B7C", "upload": "#FFAABB"}
+    {"download": "#99DDFF", "device": "#EEDD88", "link": "#AA7744", "gateway": "#606C90", "upload": "#FFAABB"}
 )
 #: of cut 0, with which raw samples leave the device; deeper cuts have a scale of their own
 RAW_COLOUR = "#F0C800"

@@ -1,10 +1,12 @@
 """The folder of figures for papers: one column wide, legible in print, told apart by colour, dash and marker alike."""
 
-__all__ = ["in_print", "save_picture", "write_pictures"]
+__all__ = ["draw_pictures", "in_print", "save_picture", "write_pictures"]
 
+import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,26 +21,34 @@ if TYPE_CHECKING:
 _DPI = 200
 
 
-def write_pictures(
-    results: Results, folder: Path, *, pdf: bool = False, on_figure: Callable[[str], None] = lambda _: None
-) -> tuple[Path, ...]:
-    """Write every figure that has data as PNG, and as PDF if asked for; returns the files. Needs the extra 'report'.
-
-    Figures of an earlier report that this one does not have are removed.
-    """
-    figures = {figure.name: figure.draw for figure in all_figures() if figure.draw is not None}
-    files: list[Path] = []
-    for name, draw in figures.items():
-        on_figure(name)
+def draw_pictures(
+    results: Results, *, pdf: bool = False, on_figure: Callable[[str], None] = lambda _: None
+) -> dict[str, bytes]:
+    """Every figure that has data as PNG, and as PDF if asked for, by the name of its file. Needs the extra 'report'."""
+    pictures: dict[str, bytes] = {}
+    for figure in all_figures():
+        if figure.draw is None:
+            continue
+        on_figure(figure.name)
         with in_print():
-            drawing = draw(results)
+            drawing = figure.draw(results)
             if drawing is None:
                 continue
-            files.append(save_picture(drawing, folder / f"{name}.png"))
+            pictures[f"{figure.name}.png"] = _content(drawing, format="png", dpi=_DPI)
             if pdf:  # without a date, equal runs give equal files
-                files.append(_save(drawing, folder / f"{name}.pdf", format="pdf", metadata={"CreationDate": None}))
-    _remove_others(folder, tuple(figures), files)
-    return tuple(files)
+                pictures[f"{figure.name}.pdf"] = _content(drawing, format="pdf", metadata={"CreationDate": None})
+    return pictures
+
+
+def write_pictures(pictures: Mapping[str, bytes], folder: Path) -> tuple[Path, ...]:
+    """Write figures as files, which are returned; those of an earlier report that are not among them are removed."""
+    for name, content in pictures.items():
+        save(folder / name, partial(Path.write_bytes, data=content))
+    names = [figure.name for figure in all_figures() if figure.draw is not None]
+    for file in (f"{name}.{kind}" for name in names for kind in ("png", "pdf")):
+        if file not in pictures:  # it would contradict this report
+            (folder / file).unlink(missing_ok=True)
+    return tuple(folder / name for name in pictures)
 
 
 @contextmanager
@@ -55,16 +65,13 @@ def in_print() -> Iterator[None]:
 
 def save_picture(drawing: "Drawing", path: Path) -> Path:
     """Write a drawing as PNG; returns the file."""
-    return _save(drawing, path, format="png", dpi=_DPI)
-
-
-def _save(drawing: "Drawing", path: Path, **options: Any) -> Path:
-    save(path, lambda part: drawing.savefig(part, bbox_inches="tight", pad_inches=0.03, **options))
+    content = _content(drawing, format="png", dpi=_DPI)
+    save(path, partial(Path.write_bytes, data=content))
     return path
 
 
-def _remove_others(folder: Path, names: Sequence[str], files: Sequence[Path]) -> None:
-    """Remove figures that were not written, so that none contradicts this report."""
-    for path in (folder / f"{name}.{kind}" for name in names for kind in ("png", "pdf")):
-        if path not in files:
-            path.unlink(missing_ok=True)
+def _content(drawing: "Drawing", **options: Any) -> bytes:
+    """A drawing as the bytes of a file."""
+    file = io.BytesIO()
+    drawing.savefig(file, bbox_inches="tight", pad_inches=0.03, **options)
+    return file.getvalue()

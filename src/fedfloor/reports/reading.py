@@ -59,6 +59,11 @@ class ReadRun:
         return any(not isinstance(floor.predicted_s, Absent) for floor in self.records[0].gateways)
 
     @property
+    def is_trained(self) -> bool:
+        """Whether models were trained, here or on real machines."""
+        return self.holding is not None or self.is_real or self.records[0].training_loss is not None
+
+    @property
     def accuracy(self) -> tuple[list[int], list[float]]:
         """After how many rounds the model was tested, and the accuracy in each test."""
         tested = evaluations(self.records)
@@ -86,6 +91,13 @@ class Collection:
     def runs(self) -> list[ReadRun]:
         """All runs, series by series."""
         return [run for series in self.series for run in series.runs]
+
+    @property
+    def has_own_rates(self) -> bool:
+        """Whether there are several policies whose training gave each its own target rates."""
+        return len(self.series) > 1 and any(
+            run.scenario.participation.rates in ("estimated", "updates") and run.is_trained for run in self.runs
+        )
 
     @property
     def clock_name(self) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from fedfloor.errors import FedfloorError, advice_for
 from fedfloor.reports.cells import (
     IN_BRACKETS,
+    OWN_RATES,
     Cell,
     Table,
     change,
@@ -59,23 +60,24 @@ def tables(collection: Collection) -> tuple[Table, ...]:
 
 def headline(collection: Collection) -> Table:
     """One row per series: how well it learnt, how long it took, and which floors failed."""
-    several = any(len(series.runs) > 1 for series in collection.series)
     notes = [
         f"Final accuracy is the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
         f"fewer than {5 * FINAL_ROUNDS} rounds; steadiness is their standard deviation from the straight line through "
         "them, so the lower, the steadier."
     ]
     notes += _few_tests(collection.runs)
-    if several:
-        means = "Values are means over seeds, ± half the 95 % t-interval"
-        notes.append(f"{means}; with fewer than {FEWEST_SEEDS} seeds (the value of every seed).")
+    notes += _over_seeds({len(series.runs) for series in collection.series})
     if not all(run.ended for run in collection.runs):
         notes.append("A series that is still running is shown as far as it has come.")
     notes.append("Completed is of the floors that were selected; the worst shortfall is the largest of any floor.")
+    if collection.has_own_rates:
+        notes.append(OWN_RATES)
     notes.append(
         "Raw samples sent: device-rounds with cut 0, in which a device sends its samples to the gateway of its floor, "
         "of those of the floors that were selected. `training.min_cut = 1` in the scenario rules it out."
     )
+    if not any(run.is_real or device.link for run in collection.runs for device in run.scenario.devices):
+        notes.append("The scenario has no device links, so sending between devices and their gateway costs nothing.")
     tasks = {run.scenario.training.task for run in collection.runs}
     result = "final error" if tasks == {"regression"} else "final accuracy"
     columns = (
@@ -84,6 +86,17 @@ def headline(collection: Collection) -> Table:
     )  # fmt: skip
     rows = tuple(_headline_row(series) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
+
+
+def _over_seeds(counts: set[int]) -> list[str]:
+    """A sentence on what stands for several seeds, where series have so many of them; empty if all have one."""
+    ways = []
+    if any(count >= FEWEST_SEEDS for count in counts):
+        ways.append("± half the 95 % t-interval")
+    if any(1 < count < FEWEST_SEEDS for count in counts):
+        few = f"with fewer than {FEWEST_SEEDS} seeds " * (len(ways) > 0)
+        ways.append(f"{few}(the value of every seed, where they differ)")
+    return [f"Values are means over seeds {'; '.join(ways)}."] if ways else []
 
 
 def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
@@ -100,7 +113,7 @@ def _untested(runs: Sequence[ReadRun]) -> str:
     errors = [value for run in runs if (value := final_error(run)) is not None]
     if errors:
         return with_interval(interval(errors))
-    return "not tested yet" if any(run.holding is not None or run.is_real for run in runs) else "no training"
+    return "not tested yet" if any(run.is_trained for run in runs) else "no training"
 
 
 def _headline_row(series: Series) -> tuple[str, ...]:
@@ -180,6 +193,7 @@ def _differences(clock_name: str) -> tuple[_Difference, ...]:
         _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
         _Difference(f"{clock_name}, whole run", " %", 1, _whole_time, whole=True),
         _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
+        _Difference("energy per round", " %", 1, lambda a, b: _relative(a.summary.mean_energy, b.summary.mean_energy)),
     )
 
 
@@ -311,12 +325,16 @@ def bounds(collection: Collection) -> Table | None:
             entry.note,
         )
         for label, run in reversed(first.items())
-        for entry in run.bounds or ()
+        for entry in sorted(run.bounds or (), key=lambda bound: bound.theorem)
     )
     if not rows:
         return None
     seeds = joined(dict.fromkeys(str(run.scenario.seed) for run in first.values()))
-    note = f"First seed of every series that has ended ({seeds}). Bounds with the repairs of docs/paper_notes.md."
+    note = (
+        f"First seed of every series that has ended ({seeds}). A bound says what cannot be exceeded under the "
+        "assumptions of its theorem, whatever happens, so the measured value may lie far below it: it is a guarantee, "
+        "not a forecast. Bounds have the corrections of docs/paper_notes.md."
+    )
     return Table("theory", ("policy", "theorem", "what", "measured", "bound", "note"), rows, note)
 
 

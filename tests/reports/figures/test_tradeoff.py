@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from fedfloor.reports.figures.tradeoff import measure, plot
+from fedfloor.reports.figures.tradeoff import _v_axis, measure, plot
 from fedfloor.reports.results import results_of
 from fedfloor.theory.tradeoff import TradeoffPoint
 from tests.reports.logs import collection_of, simulated
@@ -42,3 +43,13 @@ def test_bounds_are_spoken_of_only_where_there_are_any(tmp_path: Path) -> None:
         notes = [panel.note for panel in plot(results_of(collection_of(run, tradeoff=(point,))))]
         assert delay in notes[0]
         assert shortfall in notes[1]
+
+
+@pytest.mark.parametrize("most", [1e-2, 1e0, 1e1, 1e5, 1e6])
+def test_the_axis_of_v_names_its_largest_value_and_has_room_for_all(most: float) -> None:
+    axis = _v_axis(np.array([0.0, 1e-2, most]), 1e-3)
+    labels = list(axis["ticktext"])  # type: ignore[call-overload]
+    assert labels[0] == "0"
+    assert labels[-1] == f"{most:g}"
+    assert len(labels) <= 6
+    assert axis["tickangle"] == 0

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rich.progress import Progress, TaskID
 
 from fedfloor.cli.show.terminal import ERR, columns
+from fedfloor.cli.show.watching import WRITING
 from fedfloor.errors import counted
 from fedfloor.reports.making import STEPS
 from fedfloor.runs import tradeoff
@@ -73,8 +74,8 @@ class _View:
 
     def reading(self, run: PlannedRun, data: str) -> None:
         """A run reads a data set; a line says so for the first of its runs."""
-        if self._lines and data not in self._read:
-            ERR.print(f"reading {data} ...", soft_wrap=True)
+        if data not in self._read:
+            self._say(f"reading {data}")
         self._read.add(data)
         self._show(run, f"reading {data}")
         if self._all is not None and not self._done:
@@ -108,15 +109,22 @@ class _View:
         if name in self._tasks:
             self._bar.update(self._tasks[name], completed=done, visible=done < total, note=note)
 
+    def _say(self, words: str) -> None:
+        """Say what begins, where no bar shows it."""
+        if self._lines:
+            ERR.print(f"{words} ...", soft_wrap=True)
+
     def tradeoff(self) -> None:
         """One more round of the trade-off over V has been simulated."""
         if self._tradeoff is None:
             total = len(tradeoff.STEPS) * tradeoff.shortened(self._runs[0].scenario).rounds
             self._tradeoff = self._bar.add_task("trade-off over V", total=total, note="")
+            self._say("simulating the trade-off over V")
         self._bar.update(self._tradeoff, advance=1)
 
     def report(self, step: str) -> None:
         """The report has reached a step."""
         if self._report is None:
             self._report = self._bar.add_task("report", total=STEPS, note="")
+            self._say(WRITING)
         self._bar.update(self._report, advance=1, note=step)

@@ -4,12 +4,13 @@ __all__ = ["print_problems", "print_report", "reporting"]
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.cells import cell_len
 
 from fedfloor.cli.show.terminal import ERR, OUT, print_table, progress, table_of
+from fedfloor.cli.show.watching import WRITING, working
 from fedfloor.reports.cells import Table
 from fedfloor.reports.making import STEPS, Report
 
@@ -19,8 +20,9 @@ _LINES = 6  #: of a cell, about
 
 @contextmanager
 def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What to call with every step of a report: a live bar on standard error."""
-    with progress("report", STEPS, quiet=quiet) as (bar, task):
+    """What to call with every step of a report: a live bar on a terminal, else a line if it takes long."""
+    said = nullcontext() if quiet or ERR.is_terminal else working(WRITING)
+    with said, progress("report", STEPS, quiet=quiet) as (bar, task):
         yield lambda step: bar.update(task, advance=1, note=step)
 
 

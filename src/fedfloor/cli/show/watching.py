@@ -1,6 +1,6 @@
 """The progress of a run: a live bar on a terminal, a line per evaluation in a file or a pipe."""
 
-__all__ = ["View", "page_ready", "remark", "say_resumed", "simulating", "training", "working"]
+__all__ = ["WRITING", "View", "page_ready", "remark", "say_resumed", "simulating", "training", "working"]
 
 import json
 import threading
@@ -17,6 +17,7 @@ from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
 from fedfloor.runs.planned import PlannedRun
 
+WRITING = "drawing figures and writing the report"  #: what a report takes its time for
 _PATIENCE = 2.0  #: [s] before a word is said about data that is being read, or a scenario that is being checked
 
 

@@ -12,7 +12,6 @@ from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.paper import colour_bar, legend_above, legend_name, name_devices, one_panel
 from fedfloor.reports.drawing.plots import BY_SCRIPT, ROWS
-from fedfloor.reports.measures.seeds import mean_over_runs
 from fedfloor.reports.palette import RAW_COLOUR
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import RUN
@@ -27,12 +26,19 @@ class Cuts:
     """How many layers stay on each device."""
 
     cut: Floats  #: (N, T) nan where the floor was not selected
-    mean: Floats  #: (N,) over the rounds in which it was; nan if it never was
+    usual: Floats  #: (N,) the most frequent one, the least of several; nan if it never was
+    raw_share: Floats  #: (N,) [1] of the rounds with a cut, share of those with cut 0; nan if there are none
 
 
-def measure(run: RunArrays) -> Cuts:
-    """Cut of every device in every round."""
-    return Cuts(run.cut.T, mean_over_runs(run.cut))
+def measure(run: RunArrays, *, by_floor: bool = False) -> Cuts:
+    """Cut of every device in every round, or the least cut on every floor, (M, T) and (M,), which shows any cut 0."""
+    cut = run.cut.T
+    if by_floor:
+        cut = np.minimum.reduceat(cut, np.searchsorted(run.plant.devices.floor, np.arange(len(run.floors))))
+    counts = np.stack([(cut == layer).sum(axis=1) for layer in range(len(run.run.scenario.layers) + 1)])  # (L + 1, N)
+    served = counts.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        return Cuts(cut, np.where(served > 0, counts.argmax(axis=0), np.nan), counts[0] / served)
 
 
 def draw(results: Results) -> "Drawing | None":
@@ -65,32 +71,23 @@ def draw(results: Results) -> "Drawing | None":
 
 
 def explore(run: RunArrays, at: Ints) -> dict[str, object]:
-    """Cuts in these rounds, -1 where not selected; means of floors if devices are very many."""
-    cuts = measure(run)
+    """Cuts in these rounds, -1 where not selected, and over the whole run."""
     by_floor = len(run.devices) > ROWS
-    if by_floor:
-        cuts = _means_of_floors(cuts, run)
+    cuts = measure(run, by_floor=by_floor)
     cut = cuts.cut[:, at]
     return {
         "cuts": np.where(np.isnan(cut), -1.0, cut),
-        "mean": cuts.mean,
+        "usual": cuts.usual,
+        "rawShare": cuts.raw_share,
         "byFloor": by_floor,
         "layers": len(run.run.scenario.layers),
     }
 
 
-def _means_of_floors(cuts: Cuts, run: RunArrays) -> Cuts:
-    """The same with floors in place of devices."""
-    first = np.searchsorted(run.plant.devices.floor, np.arange(len(run.floors)))
-    count = run.plant.devices.on_floor(len(run.floors))
-    cut = np.add.reduceat(cuts.cut, first, axis=0) / count[:, None]  # (M, T)
-    return Cuts(cut, np.add.reduceat(cuts.mean, first) / count)
-
-
 def plot(results: Results) -> tuple[Panel, ...]:
     """For the page."""
     crowded = any(len(run.devices) > ROWS for series in results.series for run in series.runs)
-    omission = "Cuts of very many devices are shown as means of their floors." if crowded else ""
+    omission = "Of very many devices, the least cut on every floor is shown." if crowded else ""
     return panels_of(replace(BY_SCRIPT, omission=omission))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.reports.arrays import SeriesArrays
+from fedfloor.reports.cells import OWN_RATES
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.pairs import Pair, are_dots, plot_pairs
 from fedfloor.reports.drawing.paper import (
@@ -95,6 +96,8 @@ def plot(results: Results) -> tuple[Panel, ...]:
     note = "Bars: achieved. Dashes: target."
     if are_dots(pairs):
         note = "Each dot is a floor; dots below the line fall short of their target."
+    if results.collection.has_own_rates:
+        note = f"{note} {OWN_RATES}"
     return panels_of(plot_pairs(pairs, bar="achieved", mark="target", quantity="share of rounds"), note=note)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.reports.arrays import RunArrays
-from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
+from fedfloor.reports.drawing.figure import Figure, Panel
 from fedfloor.reports.drawing.plots import BY_SCRIPT
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import RUN
@@ -79,8 +79,8 @@ def explore(run: RunArrays, _: Ints) -> dict[str, object]:
 
 
 def plot(_: Results) -> tuple[Panel, ...]:
-    """For the page."""
-    return panels_of(BY_SCRIPT)
+    """For the page; its script knows the choices by their order."""
+    return (Panel(None, choices=(("cuts of the whole run", BY_SCRIPT), ("cuts of the chosen round", BY_SCRIPT))),)
 
 
 FIGURE = Figure(
@@ -88,8 +88,10 @@ FIGURE = Figure(
     position=90,
     section=RUN,
     title="Map of floors and devices",
-    caption="Distances to the base station are true, directions are not. The colour shows how many layers a device "
-    "trains itself: the mean over the run, unless the cuts of one round are chosen above.",
+    caption="Distances of floors to the base station are true; directions, and the places of devices around their "
+    "gateway, are not. The colour shows how many layers a device trains itself: its most frequent cut in the run, or "
+    "its cut in the chosen round. A device that sent raw samples in any round that is shown is yellow or has a yellow "
+    "rim. Lines and squares always show the chosen round.",
     wide=True,
     draw=None,
     plot=plot,

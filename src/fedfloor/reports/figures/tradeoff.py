@@ -23,6 +23,7 @@ from fedfloor.reports.sections import TRADEOFF
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+_LABELS = 5  #: powers of ten along V, so that they stand side by side; the largest is always among them
 _DOTTED = "Dotted lines are bounds of Theorem 2."
 
 
@@ -210,10 +211,10 @@ def _v_axis(values: Floats, zero: float) -> Axis:
     powers: list[int] = []
     if positive.size:
         low, high = math.floor(math.log10(positive.min())), math.ceil(math.log10(positive.max()))
-        powers = list(range(low, high + 1, max(1, (high - low) // 6)))
+        powers = list(range(high, low - 1, -math.ceil(max(high - low, 1) / (_LABELS - 1))))[::-1]
     ticks = [(zero, "0")] * bool((values == 0.0).any()) + [(10.0**power, f"{10.0**power:g}") for power in powers]
     places: Axis = {"tickvals": [at for at, _ in ticks], "ticktext": [label for _, label in ticks]}
-    return titled("V, weight of the delay") | {"type": "log", "tickmode": "array"} | places
+    return titled("V, weight of the delay") | {"type": "log", "tickmode": "array", "tickangle": 0} | places
 
 
 FIGURE = Figure(
