@@ -67,7 +67,8 @@ def test_every_figure_is_drawn_where_there_is_data(tmp_path: Path) -> None:
     ]
     runs = [replace(run, holding=(Held("f", "d", (3, 0, 9)),), bounds=()) for run in runs]
     written = write(with_devices(gathered(*runs)), tmp_path, pdf=True)
-    assert names(written) == {figure.name for figure in all_figures() if figure.draw is not None}
+    only_of_numbers = {"error-rounds", "error-time"}  # of models that predict numbers, which have no accuracy
+    assert names(written) == {figure.name for figure in all_figures() if figure.draw is not None} - only_of_numbers
     assert {path.suffix for path in written} == {".png", ".pdf"}
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in written}  # nothing half-written
     assert all(path.read_bytes().startswith(b"%PDF") for path in written if path.suffix == ".pdf")
