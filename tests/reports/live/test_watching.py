@@ -168,7 +168,7 @@ def test_zoom_scroll_and_choices_stay_when_rounds_come(browser: Any, watch: Watc
     watch(real.folder)
     until_drawn(browser, 4)
     browser.execute_script(
-        "document.querySelector('#map-cuts').value = 'round';"
+        "document.querySelector('#fig-map-choice').value = '1';"
         "Plotly.relayout('fig-delay', { 'xaxis.range[0]': 1, 'xaxis.range[1]': 3 });"
         "const slider = document.querySelector('#round-choice'); slider.value = 1;"
         "slider.dispatchEvent(new Event('input', { bubbles: true }));"
@@ -182,7 +182,7 @@ def test_zoom_scroll_and_choices_stay_when_rounds_come(browser: Any, watch: Watc
     real.write(5, 9)
     until_drawn(browser, 9)
     assert browser.execute_script("return document.querySelector('#fig-delay').layout.xaxis.range") == [1, 3]
-    assert browser.execute_script("return document.querySelector('#map-cuts').value") == "round"
+    assert browser.execute_script("return document.querySelector('#fig-map-choice').value") == "1"
     assert text_of(browser, "#round-shown") == "round 1"  # from 0, as in the log
     assert abs(browser.execute_script(place) - top) < 40
     assert complaints(browser) == []
@@ -193,10 +193,10 @@ def test_the_slider_follows_the_latest_round_until_it_is_moved(browser: Any, wat
     real.write(0, 4)
     watch(real.folder)
     until_drawn(browser, 4)
-    assert text_of(browser, "#round-shown") == "round 4"
+    assert text_of(browser, "#round-shown") == "round 3"
     real.write(4, 9)
     until_drawn(browser, 9)
-    assert text_of(browser, "#round-shown") == "round 9"
+    assert text_of(browser, "#round-shown") == "round 8"
 
 
 def test_damage_and_a_lost_folder_are_told_and_pass(browser: Any, watch: Watch, real: Growing) -> None:
