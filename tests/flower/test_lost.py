@@ -21,15 +21,7 @@ EVERYBODY = ["participation.rates=uniform", "radio.channels=6", "limits=false"]
 FLOORS = [floor.name for floor in fedfloor.load("quick").floors]
 
 
-@pytest.fixture(autouse=True)
-def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedfloor.flower.nodes._LONG_PAUSE", 0.0)
-
-
-@pytest.fixture(autouse=True)
-def _identity() -> None:
-    """Messages need a run, as every ServerApp has one."""
-    Federation(line_app(), 1)
+pytestmark = pytest.mark.usefixtures("quickly", "identity")
 
 
 def completed(record: RoundRecord) -> list[bool]:
@@ -113,7 +105,7 @@ def test_evaluations_do_not_wait_for_nodes_that_have_left(tmp_path: Path) -> Non
 def test_a_run_without_any_node_ends(tmp_path: Path) -> None:
     grid = super_nodes(line_app())
     strategy = FedFloor(Changing({1: grid.names.clear}, grid), "quick", "random", overrides=EVERYBODY, out=tmp_path)
-    with pytest.raises(FailedRunError, match=r"No floor of quick has had a node for 0\.2 s"):
+    with pytest.raises(FailedRunError, match=r"no floor of quick has had a node for 0\.2 s\. Start SuperNodes"):
         strategy.start(grid, line_arrays(), num_rounds=3, timeout=0.2)
     assert len(read_log(tmp_path / "rounds.jsonl")) == 1
 

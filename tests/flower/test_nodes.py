@@ -12,15 +12,7 @@ from tests.flower.federation import Federation, SuperNodes, line_app
 FLOORS = ["press", "paint", "store"]
 
 
-@pytest.fixture(autouse=True)
-def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedfloor.flower.nodes._LONG_PAUSE", 0.0)
-
-
-@pytest.fixture(autouse=True)
-def _identity() -> None:
-    """Messages need a run, as every ServerApp has one."""
-    Federation(line_app(), 1)
+pytestmark = pytest.mark.usefixtures("quickly", "identity")
 
 
 def floors(grid: SuperNodes) -> dict[int, int]:

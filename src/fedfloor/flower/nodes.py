@@ -111,7 +111,8 @@ class FloorNodes:
             if floors:
                 return floors
             if time.monotonic() > until:
-                raise FailedRunError(f"No floor of {self.label} has had a node for {self.timeout:g} s.")
+                problem = f"no floor of {self.label} has had a node for {self.timeout:g} s"
+                raise FailedRunError(f"{problem}. Start SuperNodes, then the app with resume=True")
             time.sleep(_LONG_PAUSE)
 
     def _online(self) -> dict[int, str]:
@@ -134,10 +135,33 @@ class FloorNodes:
         replies = replies_to(questions, received)
         for node, name in new.items():
             try:
-                named = _named(name, self.names, self.label) if name else None
-                yield node, _answered(node, replies.get(node), self.names, self.label) if named is None else named
+                floor = _named(name, self.names, self.label) if name else self._answered(node, replies.get(node))
+                yield node, floor
             except DeploymentError as error:
                 yield node, error
+
+    def _answered(self, node: int, reply: Message | None) -> int:
+        """The floor that a node says it is."""
+        names, label = self.names, self.label
+        records: Mapping[str, ConfigRecord] = {}
+        if reply is not None and reply.has_content():
+            records = reply.content.config_records
+        config = records.get(_ACTION, ConfigRecord())
+        for key in _KEYS:
+            if key in config:
+                value = config[key]
+                if key == _KEYS[0]:
+                    return _named(value, names, label)
+                if isinstance(value, int) and 0 <= value < len(names):
+                    return value
+                problem = f"node {node}: partition-id must be from 0 to {len(names) - 1}, the floors of {label}"
+                raise DeploymentError(f"{problem}, got {shown(value)}. Start the SuperNode with another --node-config")
+        problem = f"node {node}: does not say which floor it is"
+        name = f"`flwr supernode register KEY --name {names[0]}`"
+        config_advice = (
+            f"apply fedfloor.flower.introduce to its ClientApp and start it with --node-config 'floor=\"{names[0]}\"'"
+        )
+        raise DeploymentError(f"{problem}. Register it with its floor's name, as in {name}, or {config_advice}")
 
 
 def replies_to(messages: Sequence[Message], replies: Iterable[Message]) -> dict[int, Message]:
@@ -173,29 +197,6 @@ def _named(name: object, names: Sequence[str], label: str) -> int:
         problem = f"node {shown(name)}: is not a floor of {label}"
         raise DeploymentError(f"{problem}. {advice_for(str(name), names)}")
     return names.index(str(name))
-
-
-def _answered(node: int, reply: Message | None, names: Sequence[str], label: str) -> int:
-    """The floor that a node says it is."""
-    records: Mapping[str, ConfigRecord] = {}
-    if reply is not None and reply.has_content():
-        records = reply.content.config_records
-    config = records.get(_ACTION, ConfigRecord())
-    for key in _KEYS:
-        if key in config:
-            value = config[key]
-            if key == _KEYS[0]:
-                return _named(value, names, label)
-            if isinstance(value, int) and 0 <= value < len(names):
-                return value
-            problem = f"node {node}: partition-id must be from 0 to {len(names) - 1}, the floors of {label}"
-            raise DeploymentError(f"{problem}, got {shown(value)}. Start the SuperNode with another --node-config")
-    problem = f"node {node}: does not say which floor it is"
-    name = f"`flwr supernode register KEY --name {names[0]}`"
-    config_advice = (
-        f"apply fedfloor.flower.introduce to its ClientApp and start it with --node-config 'floor=\"{names[0]}\"'"
-    )
-    raise DeploymentError(f"{problem}. Register it with its floor's name, as in {name}, or {config_advice}")
 
 
 @dataclass
