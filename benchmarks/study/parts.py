@@ -17,6 +17,8 @@ __all__ = [
     "SCENARIOS",
     "SEEDS",
     "SHARED",
+    "TRIED",
+    "TUNING",
     "Variant",
     "as_published",
     "compared",
@@ -25,17 +27,19 @@ __all__ = [
     "raced",
     "racing",
     "simulated",
+    "tried",
     "with_levers",
 ]
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 
 from benchmarks.study.runs import Run
 
-SEEDS = range(1, 11)  #: that results are reported of; settings were chosen on seeds 101 to 103
+SEEDS = range(1, 11)  #: that results are reported of
+TUNING = range(101, 104)  #: seeds that settings are chosen on
 FEW = range(1, 4)  #: seeds of every variant; the best ones get all
 SHARED = range(1, 5)  #: seeds that show the share of every lever: as many as an interval needs
 PAPER = ("paper-cifar10", "paper-svhn")
@@ -202,7 +206,7 @@ _FINALISTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         for scenario, rules in {
             "paper-cifar10": ("oort", "power_of_choice", "participation", "cs_ucb_q"),
             "paper-svhn": (),
-            "specialists": (),
+            "specialists": ("round_robin", "cs_ucb_q", "tifl:rounds=40", "lyapunov:convergence=0.22"),
             "factory": (),
         }.items()
     }
@@ -247,6 +251,45 @@ def reasons() -> list[Run]:
     return [*oracles, *doses, *long]
 
 
+#: what was tried in place of a part of the best setting, or beside it; "" is the best setting itself
+TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "paper-cifar10": (
+            "", "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
+            "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}", "aggregation.rule=fedyogi",
+            "aggregation.weights=fedau", "training.momentum=0.5 training.learning_rate=0.025",
+            "training.schedule=cosine", "training.extra_iterations=5", "training.local_iterations=3",
+            "ddsra:v=1",
+        ),
+        "specialists": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
+        "factory": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
+    }
+)  # fmt: skip
+
+
+def tried(scenario: str, change: str) -> Variant:
+    """Our best setting with a change: entries of --set, or another policy."""
+    ours = racing(REFERENCE[scenario])
+    if change.startswith("ddsra"):
+        return replace(ours, policy=change)
+    keys = {entry.split("=")[0] for entry in change.split()}
+    kept = tuple(entry for entry in ours.settings if entry.split("=")[0] not in keys)
+    return replace(ours, settings=(*kept, *change.split()))
+
+
+def tuning() -> list[Run]:
+    """What was tried on seeds that no result is reported of."""
+    pairs = [(scenario, seed, change) for scenario, changes in TRIED.items() for seed in TUNING for change in changes]
+    return [tried(scenario, change).on(scenario, seed, RACE[scenario]) for scenario, seed, change in pairs]
+
+
 PARTS: Mapping[str, Callable[[], list[Run]]] = MappingProxyType(
-    {"levers": levers, "claims": claims, "leaderboard": leaderboard, "reasons": reasons, "alone": alone}
+    {
+        "levers": levers,
+        "claims": claims,
+        "leaderboard": leaderboard,
+        "reasons": reasons,
+        "alone": alone,
+        "tuning": tuning,
+    }
 )

@@ -42,12 +42,15 @@ from benchmarks.study.parts import (
     REFERENCE,
     SCENARIOS,
     SEEDS,
+    TRIED,
+    TUNING,
     Variant,
     as_published,
     dosed,
     finalists,
     raced,
     racing,
+    tried,
     with_levers,
 )
 from benchmarks.study.runs import Line, Run
@@ -61,9 +64,11 @@ from fedfloor.scheduling.traits import needs_training
 Lines = Mapping[Run, Line]
 
 
-def seeds_of(lines: Lines, variant: Variant, scenario: str, rounds: int) -> dict[int, Line]:
+def seeds_of(
+    lines: Lines, variant: Variant, scenario: str, rounds: int, seeds: Sequence[int] = SEEDS
+) -> dict[int, Line]:
     """The lines of a variant, by seed; a run that failed has none here."""
-    runs = {seed: lines.get(variant.on(scenario, seed, rounds)) for seed in SEEDS}
+    runs = {seed: lines.get(variant.on(scenario, seed, rounds)) for seed in seeds}
     return {seed: line for seed, line in runs.items() if line is not None and not line.failed}
 
 
@@ -271,12 +276,11 @@ def _race(standing: Standing) -> list[str]:
 def _race_row(
     policy: str, own: Mapping[int, Line], times: Sequence[float], ends: Mapping[int, float]
 ) -> tuple[str, ...]:
-    every, reached = list(own.values()), sum(map(math.isfinite, times))
-    time = with_interval(interval(times), digits=3) if reached == len(times) else f"{reached} of {len(times)} seeds"
+    every = list(own.values())
     return (
         f"`{policy}`",
         str(len(own)),
-        time,
+        _time(times),
         percent([accuracy_at(line, ends[seed]) for seed, line in own.items()]),
         percent([final_accuracy(line) for line in every]),
         percent([steadiness(line) for line in every]),
@@ -284,6 +288,12 @@ def _race_row(
         with_interval(interval([line.mean_energy_j for line in every]), digits=3),
         with_interval(interval([line.shortfall for line in every]), digits=2),
     )
+
+
+def _time(times: Sequence[float]) -> str:
+    """Times [s] to a level, or how many seeds reach it."""
+    reached = sum(map(math.isfinite, times))
+    return with_interval(interval(times), digits=3) if reached == len(times) else f"{reached} of {len(times)} seeds"
 
 
 def _pairs(standing: Standing, reference: str) -> list[str]:
@@ -335,6 +345,31 @@ def _learnt(every: Sequence[Line], rounds: Sequence[int]) -> list[str]:
     return cells
 
 
+# -- tuning -----------------------------------------------------------------------------------------------------------
+
+
+def tuning_tables(lines: Lines) -> Tables:
+    """What was tried on the seeds that settings are chosen on, beside the setting that was chosen."""
+    return {f"tuning {scenario}": _tried(lines, scenario, settings) for scenario, settings in TRIED.items()}
+
+
+def _tried(lines: Lines, scenario: str, settings: Sequence[str]) -> list[str]:
+    def own(setting: str) -> dict[int, Line]:
+        return seeds_of(lines, tried(scenario, setting), scenario, RACE[scenario], TUNING)
+
+    levels = {seed: 0.9 * final_accuracy(line) for seed, line in own("").items()}
+    rows = []
+    for setting in settings:
+        every = {seed: line for seed, line in own(setting).items() if seed in levels}
+        if every:
+            times = [time_to(line, levels[seed]) for seed, line in every.items()]
+            text = f"`{setting}`" if setting else f"chosen: `{REFERENCE[scenario]}`"
+            delay = with_interval(interval([line.mean_delay_s for line in every.values()]), digits=3)
+            accuracy = percent([final_accuracy(line) for line in every.values()])
+            rows.append((text, str(len(every)), delay, accuracy, _time(times)))
+    return markdown(("setting", "seeds", "mean delay [s]", "final accuracy", "time to the level [s]"), rows)
+
+
 TABLES: Mapping[str, Callable[[Lines], Tables]] = MappingProxyType(
     {
         "levers": levers_tables,
@@ -342,6 +377,7 @@ TABLES: Mapping[str, Callable[[Lines], Tables]] = MappingProxyType(
         "leaderboard": leaderboard_tables,
         "reasons": reasons_tables,
         "alone": levers_tables,
+        "tuning": tuning_tables,
     }
 )
 
