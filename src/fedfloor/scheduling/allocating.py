@@ -110,12 +110,12 @@ def _best_channels(delay: Floats, floors: Ints, within: float) -> Ints:
 
 def _exact(state: RoundState, floors: Ints) -> Decision:
     """Serve as many of the floors as can be served, with the least delay of the round."""
-    from fedfloor.scheduling.solver.solve import solve  # noqa: PLC0415  # the compiler takes long to load
+    from fedfloor.scheduling.solver.solve import best_decision  # noqa: PLC0415  # the compiler takes long to load
 
     chosen = np.isin(np.arange(state.queue.size), floors)
     weather = dataclasses.replace(state.weather, uplink_gain=np.where(chosen[:, None], state.gain_up, 0.0))
     alone = dataclasses.replace(state, weather=weather, queue=np.zeros(state.queue.size))
-    return solve(alone, 1.0).decision
+    return best_decision(alone, 1.0)
 
 
 def _one_cut_delays(state: RoundState) -> Floats:

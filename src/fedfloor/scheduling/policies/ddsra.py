@@ -38,7 +38,9 @@ class Ddsra:
 
     def schedule(self, state: RoundState) -> Decision:
         """Decide one round."""
-        return self.solution(state).decision
+        from fedfloor.scheduling.solver.solve import best_decision  # noqa: PLC0415  # the compiler takes long to load
+
+        return best_decision(state, self.tradeoff, self.solver)
 
     def solution(self, state: RoundState) -> Solution:
         """Decision with its objective, its proven gap and the reasons why floors are left out."""
