@@ -11,6 +11,8 @@ __all__ = [
     "arrays_of",
     "column",
     "counted_costs",
+    "floor_of_devices",
+    "mean_gains",
     "network_workload",
     "split_costs",
     "traffic_of",
@@ -20,6 +22,7 @@ __all__ = [
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -27,6 +30,7 @@ from fedfloor.arrays import Floats, Ints, read_only
 from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits, velocity_bytes, velocity_flop
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
 from fedfloor.costs.precision import PICTURE_BITS, TARGET_BITS, download_bits, scale_bits, upload_bits
+from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.file import Precision
 from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
 from fedfloor.scenario.resolved import Device, DeviceLink, Scenario
@@ -183,26 +187,23 @@ class PlantArrays:
     gateways: Gateways
     devices: Devices
     measured: MeasuredCosts | None = None  #: None: all costs follow from the workload, which has no FLOPs of momentum
-    link_costs: LinkCosts | None = field(init=False)  #: None if the links of devices cost nothing
+    link_costs: LinkCosts | None = field(init=False, default=None)  #: None if the links of devices cost nothing
+    more_link_costs: LinkCosts | None = field(init=False, default=None)  #: what one more iteration adds to them
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "link_costs", self._link_costs(self.workload.traffic))
         if self.measured is not None:
             read_only(self.measured)
+        traffic, links, batch = self.workload.traffic, self.devices.links, self.devices.batch
+        if traffic is not None and links is not None:
+            costs = link_costs(traffic, links, batch)
+            batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
+            longer = replace(traffic, iterations=traffic.iterations + 1, batches=batches)
+            object.__setattr__(self, "link_costs", costs)
+            object.__setattr__(self, "more_link_costs", link_costs(longer, links, batch).minus(costs))
 
-    def more_link_costs(self) -> LinkCosts | None:
-        """What one more iteration adds to the costs of links; None if they cost nothing."""
-        traffic, costs = self.workload.traffic, self.link_costs
-        if traffic is None or costs is None:
-            return None
-        batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
-        more = self._link_costs(replace(traffic, iterations=traffic.iterations + 1, batches=batches))
-        assert more is not None
-        return more.minus(costs)
-
-    def _link_costs(self, traffic: Traffic | None) -> LinkCosts | None:
-        links = self.devices.links
-        return None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
+    def links_at(self, cut: Ints, device: Ints | None = None) -> LinkCosts | None:
+        """Costs of the links of all or some devices at their cuts, see `LinkCosts.at`; None if they cost nothing."""
+        return None if self.link_costs is None else self.link_costs.at(cut, device)
 
 
 def network_workload(
@@ -300,7 +301,7 @@ def arrays_of(scenario: Scenario) -> PlantArrays:
         ),
         devices=Devices(
             names=tuple(device.name for device in devices),
-            floor=np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors]),
+            floor=floor_of_devices(scenario.floors),
             batch=np.array([device.batch(fraction) for device in devices], dtype=float),
             flops_per_cycle=column(devices, "flops_per_cycle"),
             switched_capacitance=column(devices, "switched_capacitance"),
@@ -370,6 +371,29 @@ def _links(devices: Sequence[Device]) -> Links | None:
         return None
     links = [device.link or DeviceLink() for device in devices]
     return Links(**{key: column(links, key) for key in DeviceLink.model_fields})
+
+
+class _WithDevices(Protocol):
+    """A floor, as a scenario or a snapshot describes it."""
+
+    @property
+    def devices(self) -> Sequence[object]: ...
+
+
+def floor_of_devices(floors: Sequence[_WithDevices]) -> Ints:
+    """Floor m of each device, (N,), never decreasing."""
+    return np.repeat(np.arange(len(floors)), [len(floor.devices) for floor in floors])
+
+
+def mean_gains(scenario: Scenario) -> Floats:
+    """Mean gain of each floor's links to the base station, (M,) [1]."""
+    radio = scenario.radio
+    return path_gain(
+        column([floor.gateway for floor in scenario.floors], "distance"),
+        reference_gain=radio.reference_gain,
+        reference_distance=radio.reference_distance,
+        exponent=radio.path_loss_exponent,
+    )
 
 
 def column(entries: Sequence[object], field: str) -> Floats:

@@ -21,6 +21,7 @@ from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.compute import (
     SplitCosts,
     computing_energy,
+    device_energy,
     exceeds,
     floor_maximum,
     floor_sum,
@@ -109,7 +110,7 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats, extra: Ints 
     """
     gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
     floor, split = devices.floor, split_of(state.plant, cut)
-    links = None if state.plant.link_costs is None else state.plant.link_costs.at(cut)
+    links = state.plant.links_at(cut)
     if extra is not None:
         split, links = _with_extra(state, cut, extra[floor], split, links)
     phi, capacitance = gateways.flops_per_cycle[floor], gateways.switched_capacitance[floor]
@@ -117,17 +118,13 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats, extra: Ints 
         split.bottom_flop, split.top_flop, devices.flops_per_cycle * devices.frequency, phi * frequency
     )
     gateway_energy = computing_energy(split.top_flop, frequency, capacitance, phi)
-    device_energy = computing_energy(
-        split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
-    )
     if links is not None:
         times, gateway_energy = times + links.time, gateway_energy + links.gateway_energy
-        device_energy = device_energy + links.device_energy
     return TrainingUsage(
         time=floor_maximum(times, floor, floors),
         gateway_energy=floor_sum(gateway_energy, floor, floors),
         gateway_bytes=floor_sum(split.top_bytes, floor, floors),
-        device_energy=device_energy,
+        device_energy=device_energy(state.plant, split.bottom_flop, links),
         device_bytes=split.bottom_bytes,
         link_time=None if links is None else links.time,
     )
@@ -138,7 +135,7 @@ def _with_extra(
 ) -> tuple[SplitCosts, LinkCosts | None]:
     """Costs of training and links with more iterations (N,) than K; weights still travel once a round."""
     factor = 1.0 + extra / state.plant.workload.local_iterations  # (N,)
-    more = state.plant.more_link_costs()
+    more = state.plant.more_link_costs
     if links is not None and more is not None:
         step = more.at(cut)
         links = LinkCosts(

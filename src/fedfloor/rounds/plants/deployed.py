@@ -28,8 +28,8 @@ from pydantic import JsonValue
 
 from fedfloor.arrays import Bools, Floats, Ints, Vector
 from fedfloor.costs.compute import floor_sum, split_at
-from fedfloor.costs.plant import PlantArrays, arrays_of
-from fedfloor.costs.radio import path_gain, transmit_time
+from fedfloor.costs.plant import floor_of_devices, mean_gains
+from fedfloor.costs.radio import transmit_time
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
@@ -171,8 +171,8 @@ class DeployedPlant:
         if self.scenario.deploy.gains == "measured":
             self._gains = MeasuredGains(self.scenario.radio, floors)
         if self.scenario.participation.rates == "estimated":
-            floor = np.repeat(np.arange(floors), [len(entry.devices) for entry in self.scenario.floors])
-            self._estimates = Estimates(self.scenario, self.engine.work.job.batch, floor)
+            floor_of = floor_of_devices(self.scenario.floors)
+            self._estimates = Estimates(self.scenario, self.engine.work.job.batch, floor_of)
 
     @property
     def index(self) -> int:
@@ -314,23 +314,18 @@ class DeployedPlant:
         A device computes gradients of its samples at two points, with the whole network. Weights and a gradient of
         their size travel over both links.
         """
-        plant, training, deploy = arrays_of(self.scenario), self.scenario.training, self.scenario.deploy
+        plant, training, deploy = self._simulated.arrays, self.scenario.training, self.scenario.deploy
         every, devices = np.arange(len(self.scenario.devices)), plant.devices
         whole = split_at(plant, every, np.full(every.size, plant.workload.layers)).bottom_flop  # of a round
         steps = training.local_iterations * self.engine.work.job.batch
         seconds = 2 * limit * whole / steps / (devices.flops_per_cycle * devices.frequency)
-        total = seconds.max() + self._transfer_time(plant, 32.0 * self.weights.size)
+        total = seconds.max() + self._transfer_time(32.0 * self.weights.size)
         return float(deploy.deadline_factor * total + deploy.deadline_margin_s)
 
-    def _transfer_time(self, plant: PlantArrays, bits: float) -> float:
+    def _transfer_time(self, bits: float) -> float:
         """How long a message of this size takes to the farthest device and another one back [s], in mean weather."""
-        radio, band, links = self.scenario.radio, plant.band, plant.devices.links
-        gain = path_gain(
-            np.array([floor.gateway.distance for floor in self.scenario.floors]),
-            reference_gain=radio.reference_gain,
-            reference_distance=radio.reference_distance,
-            exponent=radio.path_loss_exponent,
-        )
+        plant, gain = self._simulated.arrays, mean_gains(self.scenario)
+        band, links = plant.band, plant.devices.links
         quiet, noise = np.zeros_like(gain), band.noise_density
         down = transmit_time(
             bits, band.base_station_power, gain, quiet, bandwidth=band.downlink_bandwidth, noise_density=noise

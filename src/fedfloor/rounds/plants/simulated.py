@@ -32,7 +32,7 @@ class SimulatedPlant:
     gateway_level: Floats = field(init=False)  #: (M,) [J] carried over from the round before
     device_level: Floats = field(init=False)  #: (N,) [J]
     redraws_weather: bool = field(init=False, default=True)
-    _arrays: PlantArrays = field(init=False)
+    arrays: PlantArrays = field(init=False)  #: of the scenario's plant, the same in every round
     _climate: Climate = field(init=False)
     _state: RoundState | None = field(init=False, default=None)
     _outcome: Outcome | None = field(init=False, default=None)
@@ -41,7 +41,7 @@ class SimulatedPlant:
         self.queue = np.zeros(len(self.scenario.floors))
         self.gateway_level = np.zeros(len(self.scenario.floors))
         self.device_level = np.zeros(len(self.scenario.devices))
-        self._arrays = arrays_of(self.scenario)
+        self.arrays = arrays_of(self.scenario)
         self._climate = climate_of(self.scenario)
 
     def observe(self) -> RoundState:
@@ -51,7 +51,7 @@ class SimulatedPlant:
         self._state = RoundState(
             index=self.index,
             seed=self.scenario.seed,
-            plant=self._arrays,
+            plant=self.arrays,
             weather=dataclasses.replace(
                 drawn,
                 gateway_energy=drawn.gateway_energy + self.gateway_level,
