@@ -7,6 +7,7 @@ __all__ = [
     "download_times",
     "link_times",
     "objective_of",
+    "sending_energy",
     "training_usage",
     "usage_of",
 ]
@@ -14,6 +15,8 @@ __all__ = [
 import math
 import sys
 from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -31,6 +34,9 @@ from fedfloor.costs.compute import (
 from fedfloor.costs.links import LinkCosts
 from fedfloor.costs.radio import transmit_time, upload_energy
 from fedfloor.scheduling.state import IDLE, Allocation, RoundState
+
+#: what indexes arrays (M, J): all of them, or the channel of each floor
+_Place: TypeAlias = EllipsisType | tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,14 +80,14 @@ class FloorUsage:
         return self.download + self.training + self.upload
 
 
-def download_times(state: RoundState) -> Floats:
-    """Download time on every link, (M, J) [s], Eq. (6)."""
+def download_times(state: RoundState, at: _Place = ...) -> Floats:
+    """Download times [s], Eq. (6): on every link, (M, J), or at a place in such arrays."""
     band, weather = state.plant.band, state.weather
     return transmit_time(
         state.plant.workload.download_bits,
         band.base_station_power,
-        weather.downlink_gain,
-        weather.downlink_interference,
+        weather.downlink_gain[at],
+        weather.downlink_interference[at],
         bandwidth=band.downlink_bandwidth,
         noise_density=band.noise_density,
     )
@@ -89,17 +95,19 @@ def download_times(state: RoundState) -> Floats:
 
 def link_times(state: RoundState, power: Floats) -> LinkTimes:
     """Transfer times on every link if gateways send with power (M,) [W], Eq. (6) and (7)."""
+    return LinkTimes(download_times(state), _upload_times(state, power[:, None]))
+
+
+def _upload_times(state: RoundState, power: Floats, at: _Place = ...) -> Floats:
+    """Upload times [s], Eq. (7): on every link, (M, J), or at a place in such arrays; power [W] that fits them."""
     band, weather = state.plant.band, state.weather
-    return LinkTimes(
-        download=download_times(state),
-        upload=transmit_time(
-            state.plant.workload.upload_bits,
-            power[:, None],
-            weather.uplink_gain,
-            weather.uplink_interference,
-            bandwidth=band.uplink_bandwidth,
-            noise_density=band.noise_density,
-        ),
+    return transmit_time(
+        state.plant.workload.upload_bits,
+        power,
+        weather.uplink_gain[at],
+        weather.uplink_interference[at],
+        bandwidth=band.uplink_bandwidth,
+        noise_density=band.noise_density,
     )
 
 
@@ -152,13 +160,11 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation, extra: In
     `extra` (M,) [1] is the number of iterations that each floor does beyond K.
     """
     plant, weather, served = state.plant, state.weather, channel != IDLE
-    links = link_times(state, allocation.power)
     at = (np.arange(channel.size), np.where(served, channel, 0))
-    download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
+    download = np.where(served, download_times(state, at), 0.0)
+    upload = np.where(served, _upload_times(state, allocation.power, at), 0.0)
     training = training_usage(state, allocation.cut, allocation.frequency, extra)
-    alive = served & np.isfinite(upload)
-    sending_energy = upload_energy(allocation.power, np.where(alive, upload, 0.0))  # nobody sends into a dead link
-    gateway_energy = np.where(served, training.gateway_energy + sending_energy, 0.0)
+    gateway_energy = np.where(served, training.gateway_energy + sending_energy(allocation.power, upload), 0.0)
     busy = served[plant.devices.floor]
     device_energy = np.where(busy, training.device_energy, 0.0)
     device_bytes = np.where(busy, training.device_bytes, 0.0)
@@ -177,6 +183,11 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation, extra: In
         short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(lacks_energy, state),
         short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(lacks_memory, state),
     )
+
+
+def sending_energy(power: Floats, upload: Floats) -> Floats:
+    """Energy [J] of uploads that take so long [s] with a power [W], Eq. (8); nobody sends into a dead link."""
+    return upload_energy(power, np.where(np.isfinite(upload), upload, 0.0))
 
 
 def objective_of(tradeoff: float, delay: float, queues: float) -> float:
