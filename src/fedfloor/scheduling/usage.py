@@ -8,6 +8,8 @@ __all__ = [
     "link_times",
     "objective_of",
     "sending_energy",
+    "short_of_energy",
+    "short_of_memory",
     "training_usage",
     "usage_of",
 ]
@@ -159,29 +161,27 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation, extra: In
 
     `extra` (M,) [1] is the number of iterations that each floor does beyond K.
     """
-    plant, weather, served = state.plant, state.weather, channel != IDLE
+    served = channel != IDLE
     at = (np.arange(channel.size), np.where(served, channel, 0))
     download = np.where(served, download_times(state, at), 0.0)
     upload = np.where(served, _upload_times(state, allocation.power, at), 0.0)
     training = training_usage(state, allocation.cut, allocation.frequency, extra)
     gateway_energy = np.where(served, training.gateway_energy + sending_energy(allocation.power, upload), 0.0)
-    busy = served[plant.devices.floor]
-    device_energy = np.where(busy, training.device_energy, 0.0)
+    busy = served[state.plant.devices.floor]
+    devices_energy = np.where(busy, training.device_energy, 0.0)
     device_bytes = np.where(busy, training.device_bytes, 0.0)
     gateway_bytes = np.where(served, training.gateway_bytes, 0.0)
-    lacks_energy = exceeds(device_energy, weather.device_energy)
-    lacks_memory = exceeds(device_bytes, plant.devices.memory_bytes)
     return FloorUsage(
         download=download,
         training=np.where(served, training.time, 0.0),
         upload=upload,
         gateway_energy=gateway_energy,
         gateway_bytes=gateway_bytes,
-        device_energy=device_energy,
+        device_energy=devices_energy,
         device_bytes=device_bytes,
         link_time=None if training.link_time is None else np.where(busy, training.link_time, 0.0),
-        short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(lacks_energy, state),
-        short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(lacks_memory, state),
+        short_of_energy=short_of_energy(state, gateway_energy, devices_energy),
+        short_of_memory=short_of_memory(state, gateway_bytes, device_bytes),
     )
 
 
@@ -197,6 +197,18 @@ def objective_of(tradeoff: float, delay: float, queues: float) -> float:
     """
     weighted = tradeoff * delay if tradeoff else 0.0
     return (sys.float_info.max if weighted == math.inf and delay < math.inf else weighted) - queues
+
+
+def short_of_energy(state: RoundState, gateway: Floats, devices: Floats) -> Bools:
+    """Floors whose gateway, (..., M) [J], or one of whose devices, (N,) [J], needs more energy than it has: C9, C10."""
+    lacking = _any_device(exceeds(devices, state.weather.device_energy), state)
+    return np.asarray(exceeds(gateway, state.weather.gateway_energy) | lacking)
+
+
+def short_of_memory(state: RoundState, gateway: Floats, devices: Floats) -> Bools:
+    """Floors whose gateway, (..., M) [byte], or one of whose devices, (N,) [byte], needs more memory: C7, C8."""
+    lacking = _any_device(exceeds(devices, state.plant.devices.memory_bytes), state)
+    return np.asarray(exceeds(gateway, state.plant.gateways.memory_bytes) | lacking)
 
 
 def _any_device(devices: Bools, state: RoundState) -> Bools:
