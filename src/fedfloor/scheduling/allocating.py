@@ -124,9 +124,9 @@ def _exact(state: RoundState, floors: Ints) -> Decision:
     """Serve as many of the floors as can be served, with the least delay of the round."""
     from fedfloor.scheduling.solver.solve import best_decision  # noqa: PLC0415  # the compiler takes long to load
 
-    chosen = np.isin(np.arange(state.queue.size), floors)
-    weather = dataclasses.replace(state.weather, uplink_gain=np.where(chosen[:, None], state.gain_up, 0.0))
-    alone = dataclasses.replace(state, weather=weather, queue=np.zeros(state.queue.size))
+    chosen = np.isin(np.arange(state.floors), floors)
+    weather = dataclasses.replace(state.weather, uplink_gain=np.where(chosen[:, None], state.weather.uplink_gain, 0.0))
+    alone = dataclasses.replace(state, weather=weather, queue=np.zeros(state.floors))
     return best_decision(alone, 1.0)
 
 

@@ -118,7 +118,7 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats, extra: Ints 
 
     `extra` (M,) [1] is the number of iterations that each floor does beyond K; none if it is not given.
     """
-    gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
+    gateways, devices, floors = state.plant.gateways, state.plant.devices, state.floors
     floor, split = devices.floor, split_of(state.plant, cut)
     links = state.plant.links_at(cut)
     if extra is not None:
@@ -213,4 +213,4 @@ def short_of_memory(state: RoundState, gateway: Floats, devices: Floats) -> Bool
 
 def _any_device(devices: Bools, state: RoundState) -> Bools:
     """Whether a floor has at least one of these devices, (N,) -> (M,)."""
-    return floor_sum(devices.astype(float), state.plant.devices.floor, state.plant.gateways.count) > 0
+    return floor_sum(devices.astype(float), state.plant.devices.floor, state.floors) > 0

@@ -13,7 +13,7 @@ from fedfloor.costs.compute import floor_sum
 from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import RECENT, History, untried
-from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.scheduling.state import Decision, RoundState, known_history
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Oort(Selecting):
     """Floors with high sample losses, less often if they are slow, and some that are unexplored (Oort)."""
 
     needs_training: ClassVar[bool] = True
+    needs_history: ClassVar[bool] = True
     needs_sample_losses: ClassVar[bool] = True
 
     # The defaults are those of Oort's own code; FedScale has clip 0.9, epsilon_min 0.3 and cutoff 0.05.
@@ -44,9 +45,7 @@ class Oort(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Exploit floors by their scores, and explore others."""
-        history = state.history
-        assert history is not None
-        floors, channels = state.gain_up.shape
+        history, floors, channels = known_history(state), state.floors, state.channels
         size = floor_sum(state.plant.devices.batch, state.plant.devices.floor, floors)  # |B|
         now = np.minimum(self.delays(state).min(axis=1), 1e12)  # some floors cannot take part
         delay = np.where(history.completed > 0, history.last_delay, now)

@@ -17,5 +17,5 @@ class ParticipationRate(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling; rates that add up to more than all channels are scaled down."""
-        channels, rng = state.gain_up.shape[1], np.random.default_rng([state.seed, state.index, 3])
+        channels, rng = state.channels, np.random.default_rng([state.seed, state.index, 3])
         return self.served(state, sampled(within_channels(state.target_rate, channels), channels, rng))

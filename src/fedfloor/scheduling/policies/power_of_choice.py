@@ -29,7 +29,7 @@ class PowerOfChoice(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw candidates without replacement, then take those with the highest loss, new ones first."""
-        floors, channels = state.gain_up.shape
+        floors, channels = state.floors, state.channels
         data = floor_sum(state.plant.devices.batch, state.plant.devices.floor, floors)
         rng = np.random.default_rng([state.seed, state.index, 4])
         candidates = self.d or min(2 * channels, floors - 1)

@@ -16,6 +16,5 @@ class RandomScheduler(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw the floors of this round."""
-        gateways, channels = state.gain_up.shape
         rng = np.random.default_rng([state.seed, state.index])  # a new draw in every round, the same one on replay
-        return self.served(state, rng.choice(gateways, size=min(gateways, channels), replace=False))
+        return self.served(state, rng.choice(state.floors, size=min(state.floors, state.channels), replace=False))

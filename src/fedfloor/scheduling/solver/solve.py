@@ -46,7 +46,7 @@ def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution
 
 def _interpreted_once(state: RoundState, solver: str, decide: Callable[[], Result]) -> Result:
     """The result of `decide`; the interpreter gets the first small round before the compiler is loaded."""
-    is_small = state.weather.uplink_gain.size <= _SMALL
+    is_small = state.floors * state.channels <= _SMALL
     return decided(decide, is_small=is_small, first_delay=partial(first_delay, solver))
 
 
@@ -109,9 +109,9 @@ def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff
 
 def _allocation(state: RoundState, packed: Packed, channel: Ints, solver: str) -> Allocation:
     """Cuts, frequencies and powers of the floors served; other floors get the shallowest cut, 0 Hz and 0 W."""
-    devices, floors = state.plant.devices.floor.size, state.plant.gateways.count
+    devices = state.plant.devices.floor.size
     cut, frequency = np.full(devices, state.plant.workload.min_cut), np.zeros(devices)
-    power = np.zeros(floors)
+    power = np.zeros(state.floors)
     plan = exact_plan if solver == "exact" else descended_plan
     for m in np.flatnonzero(channel != IDLE):
         rows = slice(int(packed.first[m]), int(packed.first[m + 1]))  # devices of the floor
