@@ -382,9 +382,10 @@ def test_a_round_is_decided_without_explaining_it_and_as_it_is_explained(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"v": -1.0}, "v must be a number from 0 to 1e30, got -1.0"),
-        ({"v": math.inf}, "v must be a number from 0 to 1e30, got inf"),
-        ({"v": "fast"}, "v must be a number from 0 to 1e30, got .fast."),
+        ({"v": -1.0}, r"v must be a number from 0 to 1e\+30, got -1.0"),
+        ({"v": math.inf}, r"v must be a number from 0 to 1e\+30, got inf"),
+        ({"v": "fast"}, r"v must be a number from 0 to 1e\+30, got .fast."),
+        ({"v": None}, r"v must be a number from 0 to 1e\+30, got None"),
         ({"solver": "cplex"}, "solver must be exact or paper, got 'cplex'"),
     ],
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedfloor.errors import SettingError, shown
+from fedfloor.references import check_setting
 from fedfloor.scheduling.solver.solution import SOLVERS, Solution
 from fedfloor.scheduling.state import Decision, RoundState
 
@@ -21,8 +22,7 @@ class Ddsra:
     solver: str = "exact"
 
     def __post_init__(self) -> None:
-        if isinstance(self.v, bool | str) or not 0.0 <= self.v <= 1e30:
-            raise SettingError(f"v must be a number from 0 to 1e30, got {shown(self.v)}")
+        check_setting("v", self.v, 0.0, 1e30)
         if self.solver not in SOLVERS:
             raise SettingError(f"solver must be {' or '.join(SOLVERS)}, got {shown(self.solver)}")
 
