@@ -32,7 +32,7 @@ from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_cos
 from fedfloor.costs.precision import PICTURE_BITS, TARGET_BITS, download_bits, scale_bits, upload_bits
 from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.file import Precision
-from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
+from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.resolved import Device, DeviceLink, Scenario
 
 
@@ -46,7 +46,6 @@ class Workload:
     flop_below: Floats  #: (L+1,) [1]    sum_{i<=l} (o_i + o'_i), per sample
     fixed_bytes_below: Floats  #: (L+1,) [byte] weights and gradients
     sample_bytes_below: Floats  #: (L+1,) [byte] per sample of the batch
-    boundary_bytes: Floats  #: (L+1,) [byte] per sample, sent from device to gateway; nan if unknown
     local_iterations: int  #: K
     model_bits: float  #: [bit] gamma, with 32 bits per parameter
     upload_bits: float  #: [bit] what a gateway sends in a round
@@ -61,12 +60,12 @@ class Workload:
 
     @classmethod
     def from_layers(
-        cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, boundary_bytes: Floats | None = None, *,
+        cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, *,
         local_iterations: int, model_bits: float, min_cut: int, traffic: Traffic | None = None,
         upload_bits: float | None = None, download_bits: float | None = None,
         extra_iterations: int = 0, redraws: bool = False,
     ) -> "Workload":  # fmt: skip
-        """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known.
+        """Workload from the costs of every layer, each (L,).
 
         A direction whose bits are not given sends the model as it is.
         """
@@ -74,7 +73,6 @@ class Workload:
             _below(flop),
             _below(fixed_bytes),
             _below(sample_bytes),
-            np.full(len(flop) + 1, np.nan) if boundary_bytes is None else boundary_bytes,
             local_iterations=local_iterations,
             model_bits=model_bits,
             upload_bits=model_bits if upload_bits is None else upload_bits,
@@ -222,7 +220,6 @@ def network_workload(
         costs.flop,
         costs.fixed_bytes,
         costs.sample_bytes,
-        BYTES_PER_NUMBER * boundary_values(layers),
         local_iterations=local_iterations,
         model_bits=model_bits(layers),
         upload_bits=upload_bits(layers, precision.upload),
