@@ -27,7 +27,15 @@ from typing import Protocol
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, read_only
-from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits, velocity_bytes, velocity_flop
+from fedfloor.costs.layers import (
+    LayerCosts,
+    boundary_values,
+    layer_costs,
+    model_bits,
+    sums_below,
+    velocity_bytes,
+    velocity_flop,
+)
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
 from fedfloor.costs.precision import PICTURE_BITS, TARGET_BITS, download_bits, scale_bits, upload_bits
 from fedfloor.costs.radio import path_gain
@@ -70,9 +78,9 @@ class Workload:
         A direction whose bits are not given sends the model as it is.
         """
         return cls(
-            _below(flop),
-            _below(fixed_bytes),
-            _below(sample_bytes),
+            sums_below(flop),
+            sums_below(fixed_bytes),
+            sums_below(sample_bytes),
             local_iterations=local_iterations,
             model_bits=model_bits,
             upload_bits=model_bits if upload_bits is None else upload_bits,
@@ -260,8 +268,8 @@ def traffic_of(scenario: Scenario) -> Traffic:
     counters = np.array([layer.counters for layer in layers], dtype=float)
     return Traffic(
         values=boundary_values(layers),
-        parameters_below=_below(np.array([sum(layer.tensors) for layer in layers], dtype=float)),
-        counters_below=_below(counters) if counters.any() else None,
+        parameters_below=sums_below(np.array([sum(layer.tensors) for layer in layers], dtype=float)),
+        counters_below=sums_below(counters) if counters.any() else None,
         iterations=training.local_iterations,
         batches=training.local_iterations if training.redraw_batch else 1,
         value_bits=precision.boundary,
@@ -325,9 +333,9 @@ def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
 
     profiles = fitting_profiles(scenario)
     costs = counted_costs(plant)
-    velocity = _below(velocity_bytes(scenario.layers)) if scenario.training.momentum > 0.0 else np.zeros(1)
+    velocity = sums_below(velocity_bytes(scenario.layers)) if scenario.training.momentum > 0.0 else np.zeros(1)
     if _counts_momentum(scenario):
-        flop = workload.local_iterations * _below(velocity_flop(scenario.layers))  # (L+1,)
+        flop = workload.local_iterations * sums_below(velocity_flop(scenario.layers))  # (L+1,)
         costs.bottom_cycles[:] += flop / devices.flops_per_cycle[:, None]
         costs.top_cycles[:] += (flop[-1] - flop) / plant.gateways.flops_per_cycle[devices.floor][:, None]
     for path, rows in of_devices.items():
@@ -396,8 +404,3 @@ def mean_gains(scenario: Scenario) -> Floats:
 def column(entries: Sequence[object], field: str) -> Floats:
     """Values of one field over many objects, as an array."""
     return np.array([getattr(entry, field) for entry in entries], dtype=float)
-
-
-def _below(per_layer: Floats) -> Floats:
-    """Sums over the first l layers for every cut l, (L,) -> (L+1,)."""
-    return np.concatenate([[0.0], np.cumsum(per_layer)])
