@@ -20,8 +20,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
-    "": "errors characters units arrays references files arguments notebooks scenario costs weather theory scheduling "
-    "training policies workers rounds runs deploy flower reports api cli",
+    "": "errors characters units arrays streams references files arguments notebooks scenario costs weather theory "
+    "scheduling training policies workers rounds runs deploy flower reports api cli",
     "notebooks": "frames cards bars",
     "scenario": "catalogue section findings layers numbers model data file profiles schema commenting resolved members "
     "expand reading",

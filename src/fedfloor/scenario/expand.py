@@ -1,10 +1,9 @@
 """Groups and distributions -> single floors and devices with plain numbers -> plant in SI units."""
 
-__all__ = ["build", "expand", "resolved_toml", "section_table", "stream"]
+__all__ = ["build", "expand", "resolved_toml", "section_table"]
 
 import itertools
 import math
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from fedfloor.scenario.numbers import Number, Range, draw
 from fedfloor.scenario.profiles import profile_texts
 from fedfloor.scenario.resolved import Battery, Device, DeviceLink, Floor, Gateway, Radio, Scenario
 from fedfloor.scenario.section import Section
+from fedfloor.streams import key_stream
 from fedfloor.units import split_suffix, to_si
 
 #: keys of a gateway that have one value per channel
@@ -43,11 +43,6 @@ _OPTIONAL_KEYS = {
 }
 #: numbers of a device that its hardware class can provide
 _HARDWARE_KEYS = tuple(key for key in Hardware.model_fields if key not in ("link", "profile", "source"))
-
-
-def stream(seed: int, path: str) -> np.random.Generator:
-    """Random generator for one key of the scenario, independent of every other key."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(path.encode()),)))
 
 
 def expand(file: ScenarioFile, label: str) -> ScenarioFile:
@@ -286,7 +281,7 @@ def _column(section: Section, key: str, count: int, seed: int, path: str, label:
         problem = f"has {len(number)} values for {count} {'entry' if count == 1 else 'entries'}. {advice}"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}.")
     allowed = _range(type(section).model_fields[key])
-    values = draw(number, count, allowed, stream(seed, f"{path}.{key}"))
+    values = draw(number, count, allowed, key_stream(seed, f"{path}.{key}"))
     if not allowed.holds(values).all():
         problem = f"no draw was {allowed.words()}, got {shown(allowed.toml_value(number))}"
         raise ScenarioError(f"{label}: {path}.{key}: {problem}. Move the mean into the range.")

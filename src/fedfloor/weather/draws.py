@@ -16,6 +16,7 @@ from fedfloor.arrays import Bools, Floats, read_only
 from fedfloor.costs.plant import column, mean_gains
 from fedfloor.errors import TraceError
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.streams import Stream, run_stream
 from fedfloor.weather.traces import read_trace
 
 
@@ -55,8 +56,7 @@ class Weather:
 
 def round_stream(seed: int, purpose: int, index: int) -> np.random.Generator:
     """Random number generator for one purpose in one round."""
-    # The leading 1 keeps these streams apart from those that draw the scenario's own numbers.
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, purpose, index))))
+    return run_stream(seed, Stream.WEATHER, purpose, index)
 
 
 def fading(mean_gain: Floats, channels: int, rng: np.random.Generator) -> Floats:

@@ -12,6 +12,7 @@ from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.sampling import sampled, within_channels
 from fedfloor.scheduling.state import Decision, RoundState, known_history
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Lyapunov(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling, which keeps their probabilities and never exceeds the channels."""
-        chance, rng = self.chances(state), np.random.default_rng([state.seed, state.index, 6])
+        chance, rng = self.chances(state), policy_stream(state.seed, state.index, PolicyStream.LYAPUNOV)
         decision = self.served(state, sampled(chance, state.channels, rng))
         weight = np.where(decision.selected, 1.0 / np.maximum(chance, 1e-12), 0.0)
         return Decision(decision.channel, decision.allocation, weight)

@@ -14,6 +14,7 @@ from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import RECENT, History, untried
 from fedfloor.scheduling.state import Decision, RoundState, known_history
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Oort(Selecting):
         if explored.any():
             score[explored] = self.scores(history, size, delay, preferred, explored)
         epsilon = max(self.epsilon * self.decay ** (history.rounds + 1), self.epsilon_min) if new.any() else 0.0
-        rng = np.random.default_rng([state.seed, state.index, 7])
+        rng = policy_stream(state.seed, state.index, PolicyStream.OORT)
         chosen = self.exploited(rng, score, explored, math.floor(min(channels, floors) * (1.0 - epsilon) + 1e-9))
         worth = np.where(new, size * _slowness(delay, preferred, self.penalty), 0.0)
         chosen = np.append(chosen, _drawn(rng, worth, min(channels, floors) - chosen.size))

@@ -12,6 +12,7 @@ from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import History
 from fedfloor.scheduling.state import Decision, RoundState, known_history
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class TiFL(Selecting):
         spent = np.bincount(tier, weights=history.selected) / np.minimum(np.bincount(tier), channels)
         has_credit = spent < -(-self.rounds // chance.size)
         chance = np.where(has_credit, chance, 0.0) if has_credit.any() else chance
-        rng = np.random.default_rng([state.seed, state.index, 5])
+        rng = policy_stream(state.seed, state.index, PolicyStream.TIFL)
         drawn = rng.choice(chance.size, p=chance / chance.sum())
         members = np.flatnonzero(tier == drawn)
         return self.served(state, np.sort(rng.choice(members, size=min(channels, members.size), replace=False)))
