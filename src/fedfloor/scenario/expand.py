@@ -86,7 +86,7 @@ def _check_floors(file: ScenarioFile, floors: tuple[FloorGroup, ...], label: str
 
 
 def _check_cuts(file: ScenarioFile, depth: int, label: str) -> None:
-    """Check the cuts of the file against the number of layers first, because no other value mends that."""
+    """Check the cuts of the file against the number of layers. Checked first, because no other key can fix it."""
     least, baseline = file.training.min_cut, file.baseline.cut
     for key, cut in (("training.min_cut", least), ("baseline.cut", baseline)):
         if cut > depth:
@@ -340,7 +340,7 @@ def _si_links(floor: FloorGroup) -> list[DeviceLink | None]:
 
 
 def _si_link(link: Link, sharing: int = 1) -> DeviceLink:
-    """One of so many equal links in SI units that share the rate of a medium."""
+    """A device's link in SI units: the medium's rate divided by the devices that share it."""
     values = {key: value for key, value in _si(link).items() if isinstance(value, float)}
     for key in ("rate_up", "rate_down"):
         values[key] = values.get(key, math.inf) / max(sharing, 1)

@@ -423,7 +423,7 @@ class DeployedPlant:
 
 
 def lost_reply(order: FloorOrder, waited: Parts, reason: str) -> FloorReply:
-    """The reply to an order of which nothing came."""
+    """The reply recorded for an order that was not carried out."""
     return FloorReply(order.floor, None, 0.0, math.nan, np.zeros(order.cut.size, bool), waited, reason=reason)
 
 
