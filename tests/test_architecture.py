@@ -39,7 +39,7 @@ ORDER = {
     "training/network": "models blocks description losses split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record recording problems lines placing columns past events summary plants loop listeners",
-    "rounds/plants": "contract simulated global_model estimates learning deployed",
+    "rounds/plants": "contract simulated global_model estimates learning backhaul deployed",
     "rounds/listeners": "log state checkpoint stop progress curves tensorboard mlflow loggers",
     "runs": "options trust answers copies folder target profile shares planned shown deployable machine measure "
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
