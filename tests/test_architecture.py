@@ -24,7 +24,7 @@ ORDER = {
     "scheduling training policies workers rounds runs deploy flower reports api cli",
     "notebooks": "frames cards bars",
     "scenario": "catalogue section findings layers numbers model data file profiles schema commenting resolved members "
-    "expand reading",
+    "si expand building writing reading",
     "costs": "radio layers hardware measured precision links plant compute headline",
     "weather": "traces draws measured",
     "theory": "participation theorems bounds tradeoff",
