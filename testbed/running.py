@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from fedfloor.errors import DeploymentError
+from fedfloor.rounds.lines import parse_record
 from fedfloor.rounds.listeners.log import ROUNDS
-from fedfloor.rounds.record import parse_record
 from fedfloor.runs.folder import SCENARIO
 from fedfloor.runs.planned import PlannedRun, planned_run, with_folders
 from fedfloor.scenario import resolved_toml

@@ -181,7 +181,7 @@ def test_an_object_has_its_own_solver() -> None:
 def test_the_name_of_a_file_is_in_messages_about_its_policy(tmp_path: Path) -> None:
     path = tmp_path / "plant.toml"
     for before, after, expected in (
-        ("v = 1", "v = -1", f"{path}: policy.settings of 'ddsra': v must be a number from 0 to 1e30, got -1"),
+        ("v = 1", "v = -1", f"{path}: policy.settings of 'ddsra': v must be a number from 0 to 1e+30, got -1"),
         ("v = 1", "w = 1", f"{path}: policy.settings of 'ddsra': unknown setting 'w'. Known: solver, v."),
         ('name = "ddsra"', 'name = "ddsrb"', f"{path}: policy.name 'ddsrb': unknown. Did you mean 'ddsra'?"),
     ):

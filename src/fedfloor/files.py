@@ -61,7 +61,7 @@ def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
 
 
 def put_in_place(part: Path, path: Path) -> None:
-    """Give a file that is complete its name; an old file of that name is there until the new one is on the disk."""
+    """Move a complete file to its name; an old one stays until then."""
     _sync(part)
     part.replace(path)
     _sync(path.parent)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -121,8 +122,8 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 def check_setting(name: str, value: object, least: float, most: float, *, whole: bool = False) -> None:
     """Raise a SettingError unless a setting of a class is a number from `least` to `most`; see `made`."""
-    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not number or not least <= value <= most:  # type: ignore[operator]
+    is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:  # type: ignore[operator]
         kind = "a whole number" if whole else "a number"
         raise SettingError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
 

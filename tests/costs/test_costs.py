@@ -80,11 +80,7 @@ def test_the_halves_add_up_to_the_whole(cut: int) -> None:  # A_n + B_n, Eq. (4)
     assert split.bottom_bytes[0] + split.top_bytes[0] == pytest.approx(70 + 3 * 0.7)
 
 
-def test_without_layer_shapes_the_bytes_at_the_cuts_are_unknown() -> None:
-    assert np.isnan(WORKLOAD.boundary_bytes).tolist() == [True] * 4
-
-
-def test_training_time_scales_both_halves_with_the_samples() -> None:  # Eq. (1), and the repair of Eq. (18)
+def test_training_time_scales_both_halves_with_the_samples() -> None:  # Eq. (1), and the correction of Eq. (18)
     split = split_costs(WORKLOAD, np.array([2]), np.array([3.0]))
     seconds = training_time(split.bottom_flop, split.top_flop, np.array([10.0]), np.array([20.0]))
     assert seconds[0] == pytest.approx(15 * 3 / 10 + 15 * 4 / 20)

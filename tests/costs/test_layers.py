@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedfloor.costs.layers import boundary_values, layer_costs, model_bits
-from fedfloor.costs.plant import network_workload
+from fedfloor.runs.profile import profile_layers
 from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.model import Costs, Model
 from fedfloor.training.network.description import describe, infer_layers
@@ -261,11 +261,11 @@ def test_boundary_values_are_the_size_of_the_tensor_that_crosses_the_cut(model: 
     assert boundary_values(layers)[len(layers)] == 0
 
 
-def test_a_workload_knows_the_boundary_bytes_of_its_network() -> None:
+def test_a_profile_knows_the_boundary_bytes_of_its_network() -> None:
     layers = layers_of(VGG["linear"])
-    workload = network_workload(layers, layer_costs(layers, "exact"), local_iterations=1, min_cut=0)
-    assert np.array_equal(workload.boundary_bytes, 4 * boundary_values(layers))
-    assert workload.boundary_bytes.shape == workload.flop_below.shape
+    found = profile_layers("vgg11", layers, batch=3, costs="exact")
+    assert np.array_equal(found.boundary_bytes, 4 * boundary_values(layers))
+    assert found.boundary_bytes.shape == found.split.bottom_flop.shape
 
 
 @pytest.mark.parametrize("cost_model", ["exact", "paper"])

@@ -27,7 +27,7 @@ from fedfloor.deploy.link import Joined, dial
 from fedfloor.deploy.messages import Hello
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import DeviceTask, FloorTask, floor_tasks
-from fedfloor.rounds.plants.deployed import FloorOrder, FloorReply, Parts
+from fedfloor.rounds.plants.backhaul import FloorOrder, FloorReply, Parts
 from fedfloor.runs.planned import planned_run
 from fedfloor.training.network import built
 from fedfloor.training.network.built import BuiltNetwork

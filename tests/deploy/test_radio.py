@@ -11,7 +11,7 @@ from fedfloor.deploy.radio import RadioSetting, make_radio, tuned
 from fedfloor.deploy.station import Station, StationOptions
 from fedfloor.deploy.tasks import floor_tasks
 from fedfloor.errors import DeploymentError, FailedRunError
-from fedfloor.rounds.plants.deployed import FloorOrder, Parts
+from fedfloor.rounds.plants.backhaul import FloorOrder, Parts
 from fedfloor.runs.planned import planned_run
 from tests.deploy.plants import OVERRIDES
 

@@ -9,7 +9,7 @@ from flwr.clientapp import ClientApp
 
 from fedfloor.deploy.tasks import FloorTask, floor_tasks
 from fedfloor.flower.floors.grid import GridFloors
-from fedfloor.rounds.plants.deployed import FloorOrder, Parts
+from fedfloor.rounds.plants.backhaul import FloorOrder, Parts
 from fedfloor.runs.planned import planned_run
 from fedfloor.training.network.built import BuiltNetwork
 

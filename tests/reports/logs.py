@@ -11,7 +11,7 @@ import tomli_w
 import fedfloor
 from fedfloor.reports.arrays import SeriesArrays, lay_out_run
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
-from fedfloor.rounds.record import json_line, parse_record
+from fedfloor.rounds.lines import json_line, parse_record
 from fedfloor.rounds.summary import summarise
 from fedfloor.theory.tradeoff import TradeoffPoint
 from tests.conftest import small_table

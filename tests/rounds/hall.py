@@ -10,16 +10,9 @@ import numpy as np
 
 from fedfloor.arrays import Bools, Vector
 from fedfloor.rounds.events import Tell, silent
+from fedfloor.rounds.plants.backhaul import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts, Presence
 from fedfloor.rounds.plants.contract import Plant
-from fedfloor.rounds.plants.deployed import (
-    DeployedPlant,
-    FloorComparison,
-    FloorOrder,
-    FloorReply,
-    FloorSurvey,
-    Parts,
-    Presence,
-)
+from fedfloor.rounds.plants.deployed import DeployedPlant
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.planned import PlannedRun, planned_run
 from fedfloor.runs.train import job_of, scaled_as

@@ -14,9 +14,10 @@ from fedfloor.api import evaluate
 from fedfloor.arrays import Vector
 from fedfloor.errors import FailedRunError, RunLogError
 from fedfloor.rounds.events import Event
+from fedfloor.rounds.lines import json_line
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint, signed
-from fedfloor.rounds.plants.deployed import FloorOrder, FloorReply
-from fedfloor.rounds.record import RoundRecord, json_line
+from fedfloor.rounds.plants.backhaul import FloorOrder, FloorReply
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.planned import planned_run
 from fedfloor.scheduling.state import IDLE, Decision
 from fedfloor.training.data.holding import Holding, gather

@@ -13,19 +13,12 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import RunLogError
+from fedfloor.rounds.columns import columns_of
+from fedfloor.rounds.lines import json_line, parse_record, parse_timing
+from fedfloor.rounds.placing import misplaced
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.rounds.record import (
-    ABSENT,
-    DeviceRecord,
-    GatewayRecord,
-    RoundRecord,
-    columns_of,
-    json_line,
-    misplaced,
-    parse_record,
-    parse_timing,
-    record_of,
-)
+from fedfloor.rounds.record import ABSENT, DeviceRecord, GatewayRecord, RoundRecord
+from fedfloor.rounds.recording import record_of
 from fedfloor.scheduling.policies.random import RandomScheduler
 from tests.runs.small import small_run
 

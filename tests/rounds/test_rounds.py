@@ -13,9 +13,10 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import PolicyError, RunLogError
+from fedfloor.rounds.lines import json_line
 from fedfloor.rounds.loop import next_queue, run_rounds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.rounds.record import RoundRecord, json_line
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
 from fedfloor.runs.planned import planned_run, resolve, with_folders
 from fedfloor.scenario.resolved import Scenario

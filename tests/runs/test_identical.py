@@ -19,8 +19,8 @@ from pydantic import BaseModel
 
 import fedfloor
 from fedfloor.rounds.listeners.checkpoint import checkpoint_round
-from fedfloor.scenario.expand import _OPTIONAL, _OPTIONAL_KEYS
 from fedfloor.scenario.file import Aggregation, Precision, Training
+from fedfloor.scenario.writing import _OPTIONAL, _OPTIONAL_KEYS
 from fedfloor.scheduling.allocating import ALLOCATIONS
 from fedfloor.scheduling.registry import policy_summaries
 from fedfloor.training.aggregation.registry import rule_summaries

@@ -19,8 +19,8 @@ from fedfloor.api import check, evaluate
 from fedfloor.errors import AggregationError, FedfloorError, RunLogError, ScenarioError
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint, save_checkpoint
 from fedfloor.runs.folder import flat
-from fedfloor.scenario.expand import _OPTIONAL, _OPTIONAL_KEYS
 from fedfloor.scenario.file import ScenarioFile
+from fedfloor.scenario.writing import _OPTIONAL, _OPTIONAL_KEYS
 from tests.conftest import Table, known, small_table
 from tests.runs.every import Case, write_plant
 from tests.runs.small import assert_equal_runs

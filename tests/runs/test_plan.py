@@ -390,7 +390,7 @@ def test_a_full_disk_leaves_the_old_snapshot(logged: Path, tmp_path: Path, monke
     assert (json.loads(file.read_text()), sorted(tmp_path.iterdir())) == (EXAMPLE, before)
 
 
-def test_theorem_2_with_its_repairs() -> None:  # Eq. (32), (33)
+def test_theorem_2_with_its_corrections() -> None:  # Eq. (32), (33)
     rates = np.array([0.9, 0.5, 0.6])
     assert drift_constant(rates) == pytest.approx(2.5)
     assert utility_gap(rates, 10.0) == pytest.approx(0.25)

@@ -56,7 +56,7 @@ def answers() -> Iterator[list[Any]]:
 def _answer(state: RoundState, solver: str, *, interpreted: bool = False) -> list[Any]:
     from fedfloor.scheduling.solver import solve as solving
 
-    solution = (solving._solved if interpreted else solving.solve)(state, 1.0, solver)
+    solution = (solving._solution if interpreted else solving.solve)(state, 1.0, solver)
     decision, allocation = solution.decision, solution.decision.allocation
     assert allocation is not None
     arrays = (decision.channel, allocation.cut, allocation.frequency, allocation.power)

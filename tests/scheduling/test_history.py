@@ -11,8 +11,8 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import SnapshotError
+from fedfloor.rounds.lines import parse_record
 from fedfloor.rounds.past import history_of, result_of
-from fedfloor.rounds.record import parse_record
 from fedfloor.scheduling.conversion import snapshot_of, state_of
 from fedfloor.scheduling.history import RECENT, History, HistoryBuilder, RoundResult, no_history, untried
 from fedfloor.scheduling.snapshot import parse_snapshot

@@ -17,6 +17,7 @@ from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.history import no_history
 from fedfloor.scheduling.policies import lyapunov, oort, tifl
 from fedfloor.scheduling.policies.cs_ucb_q import CsUcbQ
+from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.policies.fedcs import FedCs
 from fedfloor.scheduling.policies.loss_driven import LossDriven
 from fedfloor.scheduling.policies.lyapunov import Lyapunov
@@ -432,6 +433,10 @@ def test_settings_that_make_no_sense_are_refused(text: str, expected: str) -> No
     with pytest.raises(PolicyError) as caught:
         make_policy(parse_policy(text))
     assert expected in str(caught.value)
+
+
+def test_settings_may_be_numbers_of_numpy() -> None:
+    assert PowerOfChoice(d=np.int64(3)).d == Ddsra(v=np.int32(3)).v == Lyapunov(v=np.float32(3)).v == 3  # type: ignore[arg-type]
 
 
 def test_rules_that_need_losses_are_refused_in_a_simulation() -> None:

@@ -16,6 +16,7 @@ from fedfloor.errors import FedfloorError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scheduling.checking import check_decision
 from fedfloor.scheduling.policies.ddsra import Ddsra
+from fedfloor.scheduling.solver import solve as solving
 from fedfloor.scheduling.solver.assignment import assign
 from fedfloor.scheduling.solver.coupled import enumerated_minimum, searched_minimum
 from fedfloor.scheduling.solver.exact import least_delays
@@ -361,12 +362,30 @@ def test_without_limits_the_fastest_allocation_is_found() -> None:
     assert broken_constraints(state, found) == []
 
 
+@pytest.mark.parametrize("solver", ["exact", "paper"])
+def test_a_round_is_decided_without_explaining_it_and_as_it_is_explained(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = [random_round(np.random.default_rng([5, seed])) for seed in range(10)]
+    explained = [Ddsra(v=1.0, solver=solver).solution(state).decision for state in states]
+    monkeypatch.setattr(solving, "reasons", None)
+    monkeypatch.setattr(solving, "_gap", None)
+    for state, solution in zip(states, explained, strict=True):
+        decision = Ddsra(v=1.0, solver=solver).schedule(state)
+        assert np.array_equal(decision.channel, solution.channel)
+        assert decision.allocation is not None
+        assert solution.allocation is not None
+        for key in ("cut", "frequency", "power"):
+            assert np.array_equal(getattr(decision.allocation, key), getattr(solution.allocation, key))
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"v": -1.0}, "v must be a number from 0 to 1e30, got -1.0"),
-        ({"v": math.inf}, "v must be a number from 0 to 1e30, got inf"),
-        ({"v": "fast"}, "v must be a number from 0 to 1e30, got .fast."),
+        ({"v": -1.0}, r"v must be a number from 0 to 1e\+30, got -1.0"),
+        ({"v": math.inf}, r"v must be a number from 0 to 1e\+30, got inf"),
+        ({"v": "fast"}, r"v must be a number from 0 to 1e\+30, got .fast."),
+        ({"v": None}, r"v must be a number from 0 to 1e\+30, got None"),
         ({"solver": "cplex"}, "solver must be exact or paper, got 'cplex'"),
     ],
 )

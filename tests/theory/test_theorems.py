@@ -250,7 +250,7 @@ def looped(squared: Floats, weights: Floats, smoothness: Floats, delta: Floats, 
     return float(total)
 
 
-def test_theorem_4_is_the_repaired_print_and_below_its_split_with_delta() -> None:
+def test_theorem_4_is_the_corrected_print_and_below_its_split_with_delta() -> None:
     rng = np.random.default_rng(3)
     squared, weights = rng.uniform(0, 4, (3, 2, 4)), np.array([0.3, 0.7])
     smoothness, delta, rate = np.array([2.0, 5.0]), np.array([0.4, 0.8]), 0.05

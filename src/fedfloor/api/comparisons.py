@@ -16,7 +16,7 @@ from fedfloor.arguments import checked, path_or_none, refuse_other
 from fedfloor.errors import FailedRunError, FedfloorError, MissingExtraError, RunLogError
 from fedfloor.notebooks.bars import Bar, bar
 from fedfloor.notebooks.frames import DataFrame, frame_of
-from fedfloor.rounds.record import Grain, columns_of
+from fedfloor.rounds.columns import Grain, columns_of
 from fedfloor.runs.options import CompareArguments, CompareOptions
 from fedfloor.runs.planned import PlannedRun, ScenarioSource, load
 from fedfloor.runs.simulate import Run

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from fedfloor.arguments import checked, given_path, path_or_none, refuse_other
 from fedfloor.errors import MissingExtraError, RunLogError, counted, shown
 from fedfloor.notebooks.bars import Bar, bar
+from fedfloor.rounds.columns import Grain, columns_of
 from fedfloor.rounds.events import Event, Tell, silent
-from fedfloor.rounds.record import Grain, RoundRecord, columns_of
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.options import RunArguments, RunOptions
 from fedfloor.runs.planned import (
     PlannedRun,

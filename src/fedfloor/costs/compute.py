@@ -2,7 +2,9 @@
 
 __all__ = [
     "SplitCosts",
+    "affordable",
     "computing_energy",
+    "device_energy",
     "exceeds",
     "floor_maximum",
     "floor_sum",
@@ -17,6 +19,7 @@ __all__ = [
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, Ints
+from fedfloor.costs.links import LinkCosts
 from fedfloor.costs.plant import PlantArrays, SplitCosts, split_costs
 
 
@@ -57,6 +60,27 @@ def training_time(bottom_flop: Floats, top_flop: Floats, device_speed: Floats, g
 def computing_energy(flop: Floats, frequency: Floats, capacitance: Floats, flops_per_cycle: Floats) -> Floats:
     """Energy [J] of computing: Eq. (2) for a device's half, one term of Eq. (3) for its gateway's; all (N,)."""
     return capacitance / flops_per_cycle * flop * frequency**2
+
+
+def device_energy(
+    plant: PlantArrays, bottom_flop: Floats, links: LinkCosts | None, device: Ints | slice = slice(None)
+) -> Floats:
+    """Energy [J] of devices, all of them unless some are named: Eq. (2) for their halves, and for their links."""
+    devices = plant.devices
+    energy = computing_energy(
+        bottom_flop,
+        devices.frequency[device],
+        devices.switched_capacitance[device],
+        devices.flops_per_cycle[device],
+    )
+    return energy if links is None else energy + links.device_energy
+
+
+def affordable(plant: PlantArrays, cut: Ints, budget: Floats) -> Bools:
+    """Whether the memory of each device and an energy (N,) [J] suffice for cuts (..., N); same shape as these."""
+    split = split_of(plant, cut)
+    within_energy = ~exceeds(device_energy(plant, split.bottom_flop, plant.links_at(cut)), budget)
+    return np.asarray(within_energy & ~exceeds(split.bottom_bytes, plant.devices.memory_bytes))
 
 
 def floor_sum(per_device: Floats, floor: Ints, floors: int) -> Floats:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, floor_sum, split_costs, split_of
+from fedfloor.arrays import Bools, Floats
+from fedfloor.costs.compute import affordable, device_energy, exceeds, floor_sum, split_costs, split_of
 from fedfloor.costs.hardware import fingerprint
 from fedfloor.costs.measured import fitting_profiles, is_measured
-from fedfloor.costs.plant import PlantArrays, arrays_of, column
-from fedfloor.costs.radio import path_gain
+from fedfloor.costs.plant import PlantArrays, arrays_of, column, mean_gains
+from fedfloor.costs.radio import least_upload_energy, noise_over_gain
 from fedfloor.scenario.layers import parameter_count
 from fedfloor.scenario.resolved import Scenario
 
@@ -72,9 +72,9 @@ def headline(scenario: Scenario) -> Headline:
     """Headline quantities of a scenario."""
     plant = arrays_of(scenario)
     first = np.ones(plant.devices.batch.size, dtype=np.int64)
-    need, energy = split_of(plant, first), _device_energy(plant, first)
+    need = split_of(plant, first)
+    energy = device_energy(plant, need.bottom_flop, plant.links_at(first))
     counted = split_costs(plant.workload, first, plant.devices.batch)
-    affords = ~exceeds(energy, _max_device_energy(scenario)) & ~exceeds(need.bottom_bytes, plant.devices.memory_bytes)
     return Headline(
         parameters=parameter_count(scenario.layers),
         model_bits=plant.workload.model_bits,
@@ -85,7 +85,7 @@ def headline(scenario: Scenario) -> Headline:
         at_cut_1=DeviceNeed(
             energy=(float(energy.min()), float(energy.max())),
             memory_bytes=(float(need.bottom_bytes.min()), float(need.bottom_bytes.max())),
-            affordable=int(affords.sum()),
+            affordable=int(affordable(plant, first, _max_device_energy(scenario)).sum()),
         ),
         samples=None if scenario.data.says_holders else sum(device.samples for device in scenario.devices),
         cost_sources=_cost_sources(scenario),
@@ -138,20 +138,20 @@ def _obstacles(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
 
     Memory, work and the link's energy each count at the affordable cut that costs the gateway the least of it.
     """
-    affordable = _affordable(scenario, plant)
-    able = affordable.any(axis=1)
+    affords = _affordable_cuts(scenario, plant)
+    able = affords.any(axis=1)
     floor, floors, gateways = plant.devices.floor, plant.gateways.count, plant.gateways
     held, work = np.full(floor.size, np.inf), np.full(floor.size, np.inf)
     for cut in range(plant.workload.min_cut, plant.workload.layers + 1):  # cut by cut, because devices can be many
         split = split_of(plant, np.full(floor.size, cut))
-        np.minimum(held, split.top_bytes, out=held, where=affordable[:, cut])
-        np.minimum(work, split.top_flop, out=work, where=affordable[:, cut])
+        np.minimum(held, split.top_bytes, out=held, where=affords[:, cut])
+        np.minimum(work, split.top_flop, out=work, where=affords[:, cut])
     stuck = np.flatnonzero(~able)
     first_stuck = np.searchsorted(floor[stuck], np.arange(floors + 1))  # of each floor, among those that are stuck
     top_bytes = floor_sum(np.where(able, held, 0.0), floor, floors)
     energy = _least_energy_at_min_frequency(plant, np.where(able, work, 0.0))
     if plant.link_costs is not None:
-        least = np.min(plant.link_costs.gateway_energy, axis=1, where=affordable, initial=np.inf)
+        least = np.min(plant.link_costs.gateway_energy, axis=1, where=affords, initial=np.inf)
         energy = energy + floor_sum(np.where(able, least, 0.0), floor, floors)
     lacks_memory = exceeds(top_bytes, gateways.memory_bytes)
     lacks_energy = exceeds(energy, _max_gateway_energy(scenario))
@@ -186,22 +186,13 @@ def _weak_links(scenario: Scenario, plant: PlantArrays) -> tuple[Obstacle, ...]:
     )
 
 
-def _affordable(scenario: Scenario, plant: PlantArrays) -> Bools:
+def _affordable_cuts(scenario: Scenario, plant: PlantArrays) -> Bools:
     """Whether the memory and the maximum energy of each device allow each cut, (N, L+1)."""
-    devices, maximum = plant.devices, _max_device_energy(scenario)
-    affordable = np.zeros((devices.batch.size, plant.workload.layers + 1), dtype=bool)
+    devices, maximum = plant.devices.batch.size, _max_device_energy(scenario)
+    affords = np.zeros((devices, plant.workload.layers + 1), dtype=bool)
     for cut in range(plant.workload.min_cut, plant.workload.layers + 1):
-        cuts = np.full(devices.batch.size, cut)
-        lacks_memory = exceeds(split_of(plant, cuts).bottom_bytes, devices.memory_bytes)
-        affordable[:, cut] = ~exceeds(_device_energy(plant, cuts), maximum) & ~lacks_memory
-    return affordable
-
-
-def _device_energy(plant: PlantArrays, cut: Ints) -> Floats:
-    """Energy [J] of each device at its cut (N,), computing and sending."""
-    devices, flop = plant.devices, split_of(plant, cut).bottom_flop
-    energy = computing_energy(flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle)
-    return energy if plant.link_costs is None else energy + plant.link_costs.at(cut).device_energy
+        affords[:, cut] = affordable(plant, np.full(devices, cut), maximum)
+    return affords
 
 
 def _max_device_energy(scenario: Scenario) -> Floats:
@@ -233,12 +224,9 @@ def _least_energy_at_min_frequency(plant: PlantArrays, top_flop: Floats) -> Floa
 
 
 def _least_upload_energy(scenario: Scenario, plant: PlantArrays) -> Floats:
-    """Lower bound on the energy of an upload at mean gain [J], (M,): the limit of Eq. (8) for vanishing power."""
-    radio = scenario.radio
-    gain = path_gain(
-        column([entry.gateway for entry in scenario.floors], "distance"),
-        reference_gain=radio.reference_gain,
-        reference_distance=radio.reference_distance,
-        exponent=radio.path_loss_exponent,
+    """Lower bound on the energy of an upload at mean gain, without interference [J], (M,)."""
+    band, gain = plant.band, mean_gains(scenario)
+    noise = noise_over_gain(
+        gain, np.zeros_like(gain), bandwidth=band.uplink_bandwidth, noise_density=band.noise_density
     )
-    return np.asarray(plant.workload.upload_bits * np.log(2.0) * radio.noise_density / gain, dtype=float)
+    return least_upload_energy(plant.workload.upload_bits, noise, bandwidth=band.uplink_bandwidth)

@@ -12,6 +12,7 @@ __all__ = [
     "model_bits",
     "paper_costs",
     "passes_error",
+    "sums_below",
     "velocity_bytes",
     "velocity_flop",
 ]
@@ -156,3 +157,8 @@ COST_MODELS: MappingProxyType[str, Callable[[Sequence[LayerSpec]], LayerCosts]] 
 
 def _array(counts: Iterable[int]) -> Floats:
     return np.array([*counts], float)
+
+
+def sums_below(per_layer: Floats) -> Floats:
+    """Sums over the first l layers for every cut l, (..., L) -> (..., L+1)."""
+    return np.concatenate([np.zeros((*per_layer.shape[:-1], 1)), np.cumsum(per_layer, axis=-1)], axis=-1)

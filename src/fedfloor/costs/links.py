@@ -94,9 +94,9 @@ class LinkCosts:
             self.gateway_energy - other.gateway_energy,
         )
 
-    def at(self, cut: Ints) -> "LinkCosts":
-        """The same at the cuts (..., N) of the devices."""
-        device = np.arange(cut.shape[-1])
+    def at(self, cut: Ints, device: Ints | None = None) -> "LinkCosts":
+        """The same at the cuts (..., N) of all devices, or of the devices that are named, same shape as their cuts."""
+        device = np.arange(cut.shape[-1]) if device is None else device
         return LinkCosts(self.time[device, cut], self.device_energy[device, cut], self.gateway_energy[device, cut])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from fedfloor.arrays import Bools, Floats
 from fedfloor.costs.hardware import HardwareProfile, Rate, fingerprint, profile_from, unnamed
-from fedfloor.costs.layers import exact_costs, layer_costs, passes_error
+from fedfloor.costs.layers import exact_costs, layer_costs, passes_error, sums_below
 from fedfloor.errors import ProfileError, shown
 from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.resolved import Scenario
@@ -42,7 +42,7 @@ def half_cycles(profile: HardwareProfile, layers: Sequence[LayerSpec], batch: Fl
     """
     per_layer = layer_seconds(profile, layers, batch)  # (N, L)
     overhead = step_seconds(profile, batch)  # (N,)
-    below = np.concatenate([np.zeros((batch.size, 1)), np.cumsum(per_layer, axis=1)], axis=1)  # (N, L+1)
+    below = sums_below(per_layer)  # (N, L+1)
     bottom, top = below + overhead[:, None], below[:, -1:] - below + overhead[:, None]
     bottom[:, 0] = top[:, -1] = 0.0
     scale = iterations * profile.frequency_hz
@@ -63,8 +63,7 @@ def half_bytes(profile: HardwareProfile, layers: Sequence[LayerSpec], batch: Flo
             interpolated(batch, profile.batches, np.concatenate([gateway, none]).T),
         )
     costs = layer_costs(layers, cost_model)
-    per_layer = costs.fixed_bytes + batch[:, None] * costs.sample_bytes  # (N, L)
-    below = np.concatenate([np.zeros((batch.size, 1)), np.cumsum(per_layer, axis=1)], axis=1)
+    below = sums_below(costs.fixed_bytes + batch[:, None] * costs.sample_bytes)  # (N, L+1)
     return HalfCosts(below, below[:, -1:] - below)
 
 

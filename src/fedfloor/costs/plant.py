@@ -11,6 +11,8 @@ __all__ = [
     "arrays_of",
     "column",
     "counted_costs",
+    "floor_of_devices",
+    "mean_gains",
     "network_workload",
     "split_costs",
     "traffic_of",
@@ -20,15 +22,25 @@ __all__ = [
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, read_only
-from fedfloor.costs.layers import LayerCosts, boundary_values, layer_costs, model_bits, velocity_bytes, velocity_flop
+from fedfloor.costs.layers import (
+    LayerCosts,
+    boundary_values,
+    layer_costs,
+    model_bits,
+    sums_below,
+    velocity_bytes,
+    velocity_flop,
+)
 from fedfloor.costs.links import LinkCosts, Links, Traffic, label_bits, link_costs
 from fedfloor.costs.precision import PICTURE_BITS, TARGET_BITS, download_bits, scale_bits, upload_bits
+from fedfloor.costs.radio import path_gain
 from fedfloor.scenario.file import Precision
-from fedfloor.scenario.layers import BYTES_PER_NUMBER, LayerSpec
+from fedfloor.scenario.layers import LayerSpec
 from fedfloor.scenario.resolved import Device, DeviceLink, Scenario
 
 
@@ -42,7 +54,6 @@ class Workload:
     flop_below: Floats  #: (L+1,) [1]    sum_{i<=l} (o_i + o'_i), per sample
     fixed_bytes_below: Floats  #: (L+1,) [byte] weights and gradients
     sample_bytes_below: Floats  #: (L+1,) [byte] per sample of the batch
-    boundary_bytes: Floats  #: (L+1,) [byte] per sample, sent from device to gateway; nan if unknown
     local_iterations: int  #: K
     model_bits: float  #: [bit] gamma, with 32 bits per parameter
     upload_bits: float  #: [bit] what a gateway sends in a round
@@ -57,20 +68,19 @@ class Workload:
 
     @classmethod
     def from_layers(
-        cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, boundary_bytes: Floats | None = None, *,
+        cls, flop: Floats, fixed_bytes: Floats, sample_bytes: Floats, *,
         local_iterations: int, model_bits: float, min_cut: int, traffic: Traffic | None = None,
         upload_bits: float | None = None, download_bits: float | None = None,
         extra_iterations: int = 0, redraws: bool = False,
     ) -> "Workload":  # fmt: skip
-        """Workload from the costs of every layer, each (L,), and the bytes at every cut, (L+1,), if they are known.
+        """Workload from the costs of every layer, each (L,).
 
         A direction whose bits are not given sends the model as it is.
         """
         return cls(
-            _below(flop),
-            _below(fixed_bytes),
-            _below(sample_bytes),
-            np.full(len(flop) + 1, np.nan) if boundary_bytes is None else boundary_bytes,
+            sums_below(flop),
+            sums_below(fixed_bytes),
+            sums_below(sample_bytes),
             local_iterations=local_iterations,
             model_bits=model_bits,
             upload_bits=model_bits if upload_bits is None else upload_bits,
@@ -183,26 +193,23 @@ class PlantArrays:
     gateways: Gateways
     devices: Devices
     measured: MeasuredCosts | None = None  #: None: all costs follow from the workload, which has no FLOPs of momentum
-    link_costs: LinkCosts | None = field(init=False)  #: None if the links of devices cost nothing
+    link_costs: LinkCosts | None = field(init=False, default=None)  #: None if the links of devices cost nothing
+    more_link_costs: LinkCosts | None = field(init=False, default=None)  #: what one more iteration adds to them
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "link_costs", self._link_costs(self.workload.traffic))
         if self.measured is not None:
             read_only(self.measured)
+        traffic, links, batch = self.workload.traffic, self.devices.links, self.devices.batch
+        if traffic is not None and links is not None:
+            costs = link_costs(traffic, links, batch)
+            batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
+            longer = replace(traffic, iterations=traffic.iterations + 1, batches=batches)
+            object.__setattr__(self, "link_costs", costs)
+            object.__setattr__(self, "more_link_costs", link_costs(longer, links, batch).minus(costs))
 
-    def more_link_costs(self) -> LinkCosts | None:
-        """What one more iteration adds to the costs of links; None if they cost nothing."""
-        traffic, costs = self.workload.traffic, self.link_costs
-        if traffic is None or costs is None:
-            return None
-        batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
-        more = self._link_costs(replace(traffic, iterations=traffic.iterations + 1, batches=batches))
-        assert more is not None
-        return more.minus(costs)
-
-    def _link_costs(self, traffic: Traffic | None) -> LinkCosts | None:
-        links = self.devices.links
-        return None if traffic is None or links is None else link_costs(traffic, links, self.devices.batch)
+    def links_at(self, cut: Ints, device: Ints | None = None) -> LinkCosts | None:
+        """Costs of the links of all or some devices at their cuts, see `LinkCosts.at`; None if they cost nothing."""
+        return None if self.link_costs is None else self.link_costs.at(cut, device)
 
 
 def network_workload(
@@ -221,7 +228,6 @@ def network_workload(
         costs.flop,
         costs.fixed_bytes,
         costs.sample_bytes,
-        BYTES_PER_NUMBER * boundary_values(layers),
         local_iterations=local_iterations,
         model_bits=model_bits(layers),
         upload_bits=upload_bits(layers, precision.upload),
@@ -262,8 +268,8 @@ def traffic_of(scenario: Scenario) -> Traffic:
     counters = np.array([layer.counters for layer in layers], dtype=float)
     return Traffic(
         values=boundary_values(layers),
-        parameters_below=_below(np.array([sum(layer.tensors) for layer in layers], dtype=float)),
-        counters_below=_below(counters) if counters.any() else None,
+        parameters_below=sums_below(np.array([sum(layer.tensors) for layer in layers], dtype=float)),
+        counters_below=sums_below(counters) if counters.any() else None,
         iterations=training.local_iterations,
         batches=training.local_iterations if training.redraw_batch else 1,
         value_bits=precision.boundary,
@@ -300,7 +306,7 @@ def arrays_of(scenario: Scenario) -> PlantArrays:
         ),
         devices=Devices(
             names=tuple(device.name for device in devices),
-            floor=np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors]),
+            floor=floor_of_devices(scenario.floors),
             batch=np.array([device.batch(fraction) for device in devices], dtype=float),
             flops_per_cycle=column(devices, "flops_per_cycle"),
             switched_capacitance=column(devices, "switched_capacitance"),
@@ -327,9 +333,9 @@ def _measured(scenario: Scenario, plant: PlantArrays) -> MeasuredCosts | None:
 
     profiles = fitting_profiles(scenario)
     costs = counted_costs(plant)
-    velocity = _below(velocity_bytes(scenario.layers)) if scenario.training.momentum > 0.0 else np.zeros(1)
+    velocity = sums_below(velocity_bytes(scenario.layers)) if scenario.training.momentum > 0.0 else np.zeros(1)
     if _counts_momentum(scenario):
-        flop = workload.local_iterations * _below(velocity_flop(scenario.layers))  # (L+1,)
+        flop = workload.local_iterations * sums_below(velocity_flop(scenario.layers))  # (L+1,)
         costs.bottom_cycles[:] += flop / devices.flops_per_cycle[:, None]
         costs.top_cycles[:] += (flop[-1] - flop) / plant.gateways.flops_per_cycle[devices.floor][:, None]
     for path, rows in of_devices.items():
@@ -372,11 +378,29 @@ def _links(devices: Sequence[Device]) -> Links | None:
     return Links(**{key: column(links, key) for key in DeviceLink.model_fields})
 
 
+class _WithDevices(Protocol):
+    """A floor, as a scenario or a snapshot describes it."""
+
+    @property
+    def devices(self) -> Sequence[object]: ...
+
+
+def floor_of_devices(floors: Sequence[_WithDevices]) -> Ints:
+    """Floor m of each device, (N,), never decreasing."""
+    return np.repeat(np.arange(len(floors)), [len(floor.devices) for floor in floors])
+
+
+def mean_gains(scenario: Scenario) -> Floats:
+    """Mean gain of each floor's links to the base station, (M,) [1]."""
+    radio = scenario.radio
+    return path_gain(
+        column([floor.gateway for floor in scenario.floors], "distance"),
+        reference_gain=radio.reference_gain,
+        reference_distance=radio.reference_distance,
+        exponent=radio.path_loss_exponent,
+    )
+
+
 def column(entries: Sequence[object], field: str) -> Floats:
     """Values of one field over many objects, as an array."""
     return np.array([getattr(entry, field) for entry in entries], dtype=float)
-
-
-def _below(per_layer: Floats) -> Floats:
-    """Sums over the first l layers for every cut l, (L,) -> (L+1,)."""
-    return np.concatenate([[0.0], np.cumsum(per_layer)])

@@ -42,7 +42,7 @@ def download_bits(layers: Sequence[LayerSpec], bits: int) -> float:
 
 
 def scale_bits(bits: int) -> int:
-    """Size of the scale that a tensor carries whose numbers have so many bits [bit]."""
+    """Bits of a tensor's scale; 0 at full precision."""
     return 0 if bits == _FULL else _FULL
 
 

@@ -36,7 +36,7 @@ def run_server(
         listen=options.listen,
         credentials=_credentials(options.certs, Role.SERVER),
         resume=options.resume,
-        until=Until(options.until_accuracy, options.until_clock, options.until_loss),
+        until=Until.of(options),
         wait=options.wait,
         data_dir=options.data_dir,
         workers=options.workers,

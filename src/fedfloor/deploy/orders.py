@@ -22,7 +22,7 @@ from fedfloor.deploy.feedback import Feedback
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.messages import Compare, Compared, Expected, Model, Order, Survey, Surveyed, Trained
 from fedfloor.deploy.tasks import FloorTask
-from fedfloor.rounds.plants.deployed import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts
+from fedfloor.rounds.plants.backhaul import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts
 from fedfloor.training.network import weights as network_weights
 from fedfloor.training.network.quantised import cast, cast_size, packed_size, uncast, unpack
 

@@ -22,7 +22,8 @@ from fedfloor.errors import DeploymentError, shown
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import FinishedRound
-from fedfloor.rounds.plants.deployed import Backhaul, DeployedPlant
+from fedfloor.rounds.plants.backhaul import Backhaul
+from fedfloor.rounds.plants.deployed import DeployedPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.rounds.summary import root_mean_square
 from fedfloor.runs.copies import copies_of, folder_toml

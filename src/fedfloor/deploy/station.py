@@ -60,7 +60,7 @@ from fedfloor.deploy.session import PARTING_S, Session, quoted
 from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError
-from fedfloor.rounds.plants.deployed import (
+from fedfloor.rounds.plants.backhaul import (
     FloorComparison,
     FloorOrder,
     FloorReply,

@@ -171,7 +171,7 @@ class FedFloor(Strategy):
                 for name in plant.forgets:
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
                 folder.begin(text, plant.index, copies=copies_of(scenario))
-            until = Until(options.until_accuracy, options.until_clock, options.until_loss)
+            until = Until.of(options)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
                 _show(ended.record, scenario.rounds)
         if planned.folder is not None:

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from fedfloor.errors import RunLogError
-from fedfloor.rounds.record import problem_of
+from fedfloor.rounds.problems import problem_of
 from fedfloor.theory.bounds import Bound
 from fedfloor.theory.tradeoff import TradeoffPoint
 

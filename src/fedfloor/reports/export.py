@@ -11,7 +11,7 @@ from fedfloor.characters import in_spreadsheet
 from fedfloor.errors import RunLogError
 from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.saving import save
-from fedfloor.rounds.record import columns_of
+from fedfloor.rounds.columns import columns_of
 
 _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 

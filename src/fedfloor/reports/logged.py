@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import overload
 
 from fedfloor.errors import RunLogError
+from fedfloor.rounds.lines import parse_record
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line, whole_lines
-from fedfloor.rounds.record import RoundRecord, parse_record
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import Tally
 from fedfloor.runs.folder import check_record, read_records
 from fedfloor.scenario import Scenario

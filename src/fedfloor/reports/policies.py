@@ -3,14 +3,12 @@
 __all__ = ["solver_of", "spec_of", "tradeoff_of", "with_solver"]
 
 from dataclasses import replace
-from functools import cache
 
 from fedfloor.errors import FedfloorError
 from fedfloor.scheduling import registry
 from fedfloor.scheduling.registry import PolicySpec, parse_policy
 
 
-@cache  # the registry looks through all installed packages every time
 def spec_of(policy: str) -> PolicySpec | None:
     """A policy's name and settings. Returns None if the text is not a policy name."""
     try:

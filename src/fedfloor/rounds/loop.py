@@ -15,7 +15,8 @@ from fedfloor.costs.compute import round_delay
 from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.past import history_of, result_of
 from fedfloor.rounds.plants.contract import Plant
-from fedfloor.rounds.record import RoundRecord, TimingRecord, record_of
+from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.rounds.recording import record_of, timing_of
 from fedfloor.scheduling.checking import decide
 from fedfloor.scheduling.solver.compiling import catch_up
 from fedfloor.scheduling.state import Decision, RoundState, Scheduler
@@ -81,7 +82,7 @@ def run_rounds(
         )
         if past is not None:
             past.add(result_of(record))
-        timing = TimingRecord.of(state.index, solve_time, outcome.seconds)
+        timing = timing_of(state.index, solve_time, outcome.seconds)
         ended = FinishedRound(state, decision, outcome, record, timing, last=left == 0 or until(record))
         for listener in listeners:
             listener.hear(ended)

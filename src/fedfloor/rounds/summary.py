@@ -31,7 +31,7 @@ def final_rounds(rounds: int) -> int:
     """How many rounds at the end of a run are all tested: 20, or a fifth of a run of fewer than 100, at least 1.
 
     A single test moves by up to ten points with the floors that took part last, and tests every few rounds may always
-    meet the same group of round robin. More of a short run would show how it was when it had hardly begun.
+    meet the same group of round robin. A longer window would include rounds in which a short run had learnt little.
     """
     return max(1, min(FINAL_ROUNDS, rounds // 5))
 

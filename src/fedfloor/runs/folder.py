@@ -44,7 +44,9 @@ from fedfloor.rounds.listeners.checkpoint import CHECKPOINT, STATE
 from fedfloor.rounds.listeners.log import ROUNDS, TIMINGS, RoundLog, cut_log, read_log
 from fedfloor.rounds.listeners.mlflow import RUN_ID
 from fedfloor.rounds.listeners.tensorboard import EVENTS
-from fedfloor.rounds.record import RoundRecord, misplaced, problem_of
+from fedfloor.rounds.placing import misplaced
+from fedfloor.rounds.problems import problem_of
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.copies import remove_copies, write_copies
 from fedfloor.scenario import Scenario, build, read
 from fedfloor.scenario.profiles import PROFILES

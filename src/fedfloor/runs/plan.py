@@ -164,7 +164,7 @@ def snapshot_round(
             problem = f"is missing, but the policy {shown(spec.name)} decides by earlier rounds"
             advice = "Export the round of a run with this policy, or set round to 0"
             raise SnapshotError(f"{label}: gateways[0].history: {problem}. {advice}")
-        state = replace(state, history=no_history(state.plant.gateways.count))
+        state = replace(state, history=no_history(state.floors))
     if lacks_sample_losses(scheduler, state):
         problem = f"is missing for a floor that completed a round, but the policy {shown(spec.name)} decides by it"
         raise SnapshotError(f"{label}: gateways[].history.last_rms_loss: {problem}. Name another policy")
@@ -228,7 +228,7 @@ def answer(planned: PlannedRound) -> PlanAnswer:
         optimality_gap=None if solution is None else solution.gap,
         gateways=[
             _gateway_plan(m, state, decision, outcome, usage, None if solution is None else solution.reasons[m])
-            for m in range(state.plant.gateways.count)
+            for m in range(state.floors)
         ],
     )
 

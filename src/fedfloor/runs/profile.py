@@ -9,14 +9,16 @@ from typing import Literal
 import numpy as np
 from pydantic import JsonValue
 
+from fedfloor.arrays import Floats
 from fedfloor.costs.compute import SplitCosts, split_costs
-from fedfloor.costs.layers import COST_MODELS, LayerCosts, layer_costs
+from fedfloor.costs.layers import COST_MODELS, LayerCosts, boundary_values, layer_costs
 from fedfloor.costs.plant import Workload, network_workload
 from fedfloor.errors import MissingExtraError, ModelError, ScenarioError, advice_for, named, shown
 from fedfloor.notebooks.cards import card, html_table
 from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.scenario import LayerSpec, parameter_count, parse_model
 from fedfloor.scenario.catalogue import NETWORKS
+from fedfloor.scenario.layers import BYTES_PER_NUMBER
 from fedfloor.scenario.model import Costs, Model
 
 
@@ -36,6 +38,11 @@ class Profile:
     def parameters(self) -> int:
         """Number of trained parameters of the whole network."""
         return parameter_count(self.layers)
+
+    @property
+    def boundary_bytes(self) -> Floats:
+        """What a device sends to its gateway per sample [byte], (L+1,)."""
+        return BYTES_PER_NUMBER * boundary_values(self.layers)
 
     def table(self) -> dict[str, JsonValue]:
         """Everything that is printed, as plain data with units in the keys."""
@@ -91,7 +98,7 @@ class Profile:
             "gateway_flop": split.top_flop[cut],
             "device_bytes": split.bottom_bytes[cut],
             "gateway_bytes": split.top_bytes[cut],
-            "boundary_bytes_per_sample": int(self.workload.boundary_bytes[cut]),
+            "boundary_bytes_per_sample": int(self.boundary_bytes[cut]),
         }
 
     @property

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from fedfloor.notebooks.cards import Curve, card, curves, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
-from fedfloor.rounds.record import Grain, RoundRecord, columns_of
+from fedfloor.rounds.columns import Grain, columns_of
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import RunSummary
 
 

@@ -14,6 +14,7 @@ from fedfloor.rounds.events import Event
 from fedfloor.rounds.outcome import Seconds
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord, TimingRecord
+from fedfloor.rounds.recording import timing_of
 from fedfloor.rounds.summary import RunSummary, Tally
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import claimed_folder, drive
@@ -43,7 +44,7 @@ class Run(Shown):
     @cached_property
     def timings(self) -> tuple[TimingRecord, ...]:
         """Wall-clock times of all rounds; a simulation takes time only to decide."""
-        return tuple(TimingRecord.of(index, seconds, Seconds()) for index, seconds in enumerate(self.solve_times))
+        return tuple(timing_of(index, seconds, Seconds()) for index, seconds in enumerate(self.solve_times))
 
     def __repr__(self) -> str:
         rounds = counted(self.summary.rounds, "round")

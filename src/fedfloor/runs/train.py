@@ -167,7 +167,7 @@ def _train_on(
     samples = scaled_as(holding.samples, checkpoint)
     try_model(job, samples, estimates=participation.rates == "estimated", observes=participation.observe_every > 0)
     with _engine(job, samples, options) as engine:
-        until = Until(options.until_accuracy, options.until_clock, options.until_loss)
+        until = Until.of(options)
         plant = LearningPlant(scenario, engine, tell, tests_all=until.is_set)
         if checkpoint is not None:
             checkpoint.restore(plant)  # before the folder is changed: a checkpoint that does not fit leaves it alone

@@ -28,7 +28,8 @@ __all__ = [
     "with_overrides",
 ]
 
-from fedfloor.scenario.expand import build, expand, resolved_toml, section_table
+from fedfloor.scenario.building import build
+from fedfloor.scenario.expand import expand
 from fedfloor.scenario.file import Baseline, ScenarioFile
 from fedfloor.scenario.layers import LayerSpec, parameter_count
 from fedfloor.scenario.reading import (
@@ -45,3 +46,4 @@ from fedfloor.scenario.reading import (
     with_overrides,
 )
 from fedfloor.scenario.resolved import Device, Floor, Gateway, Origin, Radio, Scenario
+from fedfloor.scenario.writing import resolved_toml, section_table

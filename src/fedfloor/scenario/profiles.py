@@ -10,10 +10,12 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from fedfloor.errors import ProfileError
 from fedfloor.scenario.file import DeviceGroup, FloorGroup, GatewayGroup, ScenarioFile
 
+Part = TypeVar("Part", DeviceGroup, GatewayGroup)
 PROFILES = "profiles"  #: folder of the copies in a run folder
 _COPY = re.compile(rf"{PROFILES}/[0-9a-f]{{64}}\.json")
 
@@ -63,16 +65,13 @@ def read_text(path: Path) -> str:
 def with_profiles(file: ScenarioFile, name_of: Callable[[str], str | None]) -> ScenarioFile:
     """The scenario with other names of profiles, or without those for which `name_of` returns None."""
 
-    def device(part: DeviceGroup) -> DeviceGroup:
-        return part if part.profile is None else part.model_copy(update={"profile": name_of(part.profile)})
-
-    def gateway(part: GatewayGroup) -> GatewayGroup:
+    def renamed(part: Part) -> Part:
         return part if part.profile is None else part.model_copy(update={"profile": name_of(part.profile)})
 
     def floor(part: FloorGroup) -> FloorGroup:
         if part.gateway.profile is None and all(entry.profile is None for entry in part.devices):
             return part
-        devices = tuple(device(entry) for entry in part.devices)
-        return part.model_copy(update={"gateway": gateway(part.gateway), "devices": devices})
+        devices = tuple(renamed(entry) for entry in part.devices)
+        return part.model_copy(update={"gateway": renamed(part.gateway), "devices": devices})
 
     return file.model_copy(update={"floors": tuple(floor(part) for part in file.floors)})

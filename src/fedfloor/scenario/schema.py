@@ -5,6 +5,7 @@ __all__ = ["scenario_schema"]
 import ast
 import inspect
 import textwrap
+from functools import cache
 from itertools import pairwise
 
 from fedfloor.scenario.file import ScenarioFile
@@ -12,16 +13,22 @@ from fedfloor.scenario.section import Section
 
 
 def scenario_schema() -> dict[str, object]:
-    """The JSON schema of a scenario file.
+    """The JSON schema of a scenario file."""
+    _describe_keys()
+    return ScenarioFile.model_json_schema()
 
-    pydantic could collect the descriptions when the classes are made, but every command would wait for that.
+
+@cache
+def _describe_keys() -> None:
+    """Give all keys their descriptions, once per process.
+
+    pydantic could collect them when the classes are made, but every command would wait for that.
     """
     for section in _sections(Section):
         for name, text in _sentences(section).items():
             section.model_fields[name].description = text
     for section in _sections(Section):
         section.model_rebuild(force=True)
-    return ScenarioFile.model_json_schema()
 
 
 def _sections(base: type[Section]) -> list[type[Section]]:

@@ -13,11 +13,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedfloor.arrays import Bools, Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, split_of
+from fedfloor.arrays import Floats, Ints
+from fedfloor.costs.compute import affordable, split_of
 from fedfloor.errors import SettingError, shown
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
-from fedfloor.scheduling.usage import link_times, training_usage, usage_of
+from fedfloor.scheduling.usage import (
+    LinkTimes,
+    link_times,
+    sending_energy,
+    short_of_energy,
+    short_of_memory,
+    training_usage,
+    usage_of,
+)
 
 ALLOCATIONS = ("fixed", "exact", "one_cut", "dtfl")
 _FIXED = ALLOCATIONS[0]
@@ -80,9 +88,9 @@ def allocated(state: RoundState, floors: Ints, name: str = _FIXED, *, within: fl
     """
     if name == "exact":
         return _exact(state, floors)
-    allocation = fixed_allocation(state)
     if name == "one_cut":
         return _with_one_cut(state, floors, within)
+    allocation = fixed_allocation(state)
     if name == "dtfl":
         chosen = np.isin(state.plant.devices.floor, floors)
         cut = np.where(chosen, _tiered_cuts(state, np.where(chosen, 0, 1)), allocation.cut)
@@ -93,8 +101,12 @@ def allocated(state: RoundState, floors: Ints, name: str = _FIXED, *, within: fl
 
 def _delays_of(state: RoundState, allocation: Allocation) -> Floats:
     """Delay of every floor on every channel under an allocation, (M, J) [s]."""
-    links = link_times(state, allocation.power)
     training = training_usage(state, allocation.cut, allocation.frequency).time
+    return _delays(link_times(state, allocation.power), training)
+
+
+def _delays(links: LinkTimes, training: Floats) -> Floats:
+    """Delay of every floor on every channel, (M, J) [s], whose training takes so long, (M,) [s]."""
     return np.minimum(links.download + links.upload + training[:, None], _NEVER)
 
 
@@ -110,26 +122,27 @@ def _best_channels(delay: Floats, floors: Ints, within: float) -> Ints:
 
 def _exact(state: RoundState, floors: Ints) -> Decision:
     """Serve as many of the floors as can be served, with the least delay of the round."""
-    from fedfloor.scheduling.solver.solve import solve  # noqa: PLC0415  # the compiler takes long to load
+    from fedfloor.scheduling.solver.solve import best_decision  # noqa: PLC0415  # the compiler takes long to load
 
-    chosen = np.isin(np.arange(state.queue.size), floors)
-    weather = dataclasses.replace(state.weather, uplink_gain=np.where(chosen[:, None], state.gain_up, 0.0))
-    alone = dataclasses.replace(state, weather=weather, queue=np.zeros(state.queue.size))
-    return solve(alone, 1.0).decision
+    chosen = np.isin(np.arange(state.floors), floors)
+    weather = dataclasses.replace(state.weather, uplink_gain=np.where(chosen[:, None], state.weather.uplink_gain, 0.0))
+    alone = dataclasses.replace(state, weather=weather, queue=np.zeros(state.floors))
+    return best_decision(alone, 1.0)
 
 
 def _one_cut_delays(state: RoundState) -> Floats:
     """Delay (M, J) [s] of every floor with the cut that lets it complete soonest, or at all."""
-    floors, channels = state.gain_up.shape
-    best, completes = np.full((floors, channels), _NEVER), np.zeros((floors, channels), bool)
+    fixed = fixed_allocation(state)
+    links = link_times(state, fixed.power)
+    sending = sending_energy(fixed.power[:, None], links.upload).T  # (J, M)
+    best, completes = np.full(links.upload.shape, _NEVER), np.zeros(links.upload.shape, bool)
     for cut in _cuts(state):
-        allocation = _with_cut(state, cut)
-        delay = _delays_of(state, allocation)
-        for j in range(channels):
-            usage = usage_of(state, np.full(floors, j), allocation)
-            able = ~(usage.short_of_energy | usage.short_of_memory)
-            better = np.where(able == completes[:, j], delay[:, j] < best[:, j], able)
-            best[better, j], completes[better, j] = delay[better, j], able[better]
+        training = training_usage(state, np.full(fixed.cut.size, cut), fixed.frequency)
+        lacks_energy = short_of_energy(state, training.gateway_energy + sending, training.device_energy).T
+        lacks_memory = short_of_memory(state, training.gateway_bytes, training.device_bytes)[:, None]
+        delay, able = _delays(links, training.time), ~(lacks_energy | lacks_memory)
+        better = np.where(able == completes, delay < best, able)
+        best[better], completes[better] = delay[better], able[better]
     return best
 
 
@@ -138,9 +151,11 @@ def _with_one_cut(state: RoundState, floors: Ints, within: float) -> Decision:
     from fedfloor.scheduling.solver.assignment import assign  # noqa: PLC0415  # the compiler takes long to load
 
     decisions: list[tuple[int, float, int, Decision]] = []
+    fixed = fixed_allocation(state)
+    links = link_times(state, fixed.power)
     for cut in _cuts(state):
-        candidate = _with_cut(state, cut)
-        delays = _delays_of(state, candidate)
+        candidate = dataclasses.replace(fixed, cut=np.full(fixed.cut.size, cut))
+        delays = _delays(links, training_usage(state, candidate.cut, candidate.frequency).time)
         shortest = assign(delays[floors], np.zeros(floors.size), 1.0).delay  # of a round with this cut
         channel = _best_channels(delays, floors, min(shortest, within))
         usage = usage_of(state, channel, candidate)
@@ -154,21 +169,15 @@ def _cuts(state: RoundState) -> range:
     return range(state.plant.workload.min_cut, state.plant.workload.layers + 1)
 
 
-def _with_cut(state: RoundState, cut: int) -> Allocation:
-    """The fixed allocation with another cut."""
-    return dataclasses.replace(fixed_allocation(state), cut=np.full(state.plant.devices.floor.size, cut))
-
-
 def _tiered_cuts(state: RoundState, group: Ints) -> Ints:
     """Cuts (N,) of DTFL: with T_n(l) the longer of the two sides' times, T* = max over n of min over l of T_n(l).
 
     Each device takes the deepest cut with T_n(l) <= T*. The maximum is over the devices of the same group (N,). Only
     cuts within a device's own energy and memory count, if there are any.
     """
-    cuts, devices = np.array(_cuts(state)), group.size
-    times, fits = np.empty((cuts.size, devices)), np.empty((cuts.size, devices), bool)
-    for row, cut in enumerate(cuts.tolist()):
-        times[row], fits[row] = _side_times(state, cut)
+    cuts = np.array(_cuts(state))
+    every = np.broadcast_to(cuts[:, None], (cuts.size, group.size))
+    times, fits = _side_times(state, every), affordable(state.plant, every, state.weather.device_energy)
     times[~fits & fits.any(axis=0)] = np.inf
     least = times.min(axis=0)
     slowest = np.array([least[group == entry].max(initial=0.0) for entry in range(int(group.max()) + 1)])
@@ -176,17 +185,10 @@ def _tiered_cuts(state: RoundState, group: Ints) -> Ints:
     return np.asarray(cuts[cuts.size - 1 - np.argmax(in_time[::-1], axis=0)])
 
 
-def _side_times(state: RoundState, cut: int) -> tuple[Floats, Bools]:
-    """Longer of the times [s] of a device and its gateway at a cut, (N,), and whether the device can afford it."""
-    plant, allocation = state.plant, _with_cut(state, cut)
-    devices, floor, split = plant.devices, plant.devices.floor, split_of(plant, allocation.cut)
+def _side_times(state: RoundState, cut: Ints) -> Floats:
+    """Longer of the times [s] of a device and its gateway at cuts (..., N), the link counted with the device."""
+    plant, frequency = state.plant, fixed_allocation(state).frequency
+    devices, split, links = plant.devices, split_of(plant, cut), plant.links_at(cut)
     below = split.bottom_flop / (devices.flops_per_cycle * devices.frequency)
-    energy = computing_energy(
-        split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
-    )
-    if plant.link_costs is not None:
-        links = plant.link_costs.at(allocation.cut)
-        below, energy = below + links.time, energy + links.device_energy
-    above = split.top_flop / (plant.gateways.flops_per_cycle[floor] * allocation.frequency)
-    affordable = ~exceeds(energy, state.weather.device_energy) & ~exceeds(split.bottom_bytes, devices.memory_bytes)
-    return np.maximum(below, above), affordable
+    above = split.top_flop / (plant.gateways.flops_per_cycle[devices.floor] * frequency)
+    return np.maximum(below if links is None else below + links.time, above)

@@ -20,7 +20,7 @@ def check_decision(state: RoundState, decision: Decision) -> None:
     """
     if not isinstance(decision, Decision):
         raise _invalid(state, f"it must be a Decision, got a {type(decision).__name__}")
-    floors, channels = state.gain_up.shape
+    floors, channels = state.floors, state.channels
     channel = decision.channel
     if not isinstance(channel, np.ndarray) or channel.shape != (floors,) or channel.dtype.kind != "i":
         raise _invalid(state, f"channel must be an array of {floors} integers, one per floor, got {_kind(channel)}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.links import Links, Traffic
-from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload, counted_costs
+from fedfloor.costs.plant import Band, Devices, Gateways, PlantArrays, Workload, counted_costs, floor_of_devices
 from fedfloor.scenario.file import Baseline
 from fedfloor.scheduling.history import RECENT, History, Past
 from fedfloor.scheduling.snapshot import Snapshot, SnapshotDevice, SnapshotLink, SnapshotTraffic
@@ -78,7 +78,7 @@ def state_of(snapshot: Snapshot) -> RoundState:
             ),
             devices=Devices(
                 names=tuple(entry.name for entry in devices),
-                floor=np.repeat(np.arange(len(gateways)), [len(entry.devices) for entry in gateways]),
+                floor=floor_of_devices(gateways),
                 batch=device("batch"),
                 flops_per_cycle=device("flops_per_cycle"),
                 switched_capacitance=device("switched_capacitance"),

@@ -158,7 +158,7 @@ def untried(history: History) -> Bools:
     """Floors (M,) that have never completed a round and whose turn it is to be tried.
 
     A floor that was tried and did not complete waits for as many rounds as there are other floors, in which each of
-    them can be served. To wait until they have been served would be to wait for ever, if one of them never is.
+    them can be served. Waiting for all others could last for ever, because some are never selected.
     """
     last, others = history.last_selected, history.last_selected.size - 1
     waited = history.rounds - 1 - last

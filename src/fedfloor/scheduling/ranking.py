@@ -6,7 +6,7 @@ import numpy as np
 
 from fedfloor.arrays import Ints
 from fedfloor.scheduling.history import untried
-from fedfloor.scheduling.state import RoundState
+from fedfloor.scheduling.state import RoundState, known_history
 
 
 def by_loss(state: RoundState, *, lowest_first: bool) -> Ints:
@@ -15,9 +15,8 @@ def by_loss(state: RoundState, *, lowest_first: bool) -> Ints:
     Only floors that complete a round get a loss. A floor that was tried and has none ranks last until every other
     floor could have been served; otherwise a floor that never completes would be selected in every round.
     """
-    assert state.history is not None
-    loss = state.last_loss
-    unknown, due = np.isnan(loss), untried(state.history)
+    loss, history = state.last_loss, known_history(state)
+    unknown, due = np.isnan(loss), untried(history)
     rank = np.where(~unknown, 1, np.where(due, 0, 2))
-    value = np.where(unknown, state.history.last_selected, loss if lowest_first else -loss)  # the longest wait first
+    value = np.where(unknown, history.last_selected, loss if lowest_first else -loss)  # the longest wait first
     return np.lexsort((value, rank))

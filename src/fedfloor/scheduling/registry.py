@@ -21,7 +21,7 @@ __all__ = [
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -96,7 +96,6 @@ def parse_policy(text: str) -> PolicySpec:
     return PolicySpec(head, tuple(settings))
 
 
-@lru_cache  # parsing looks through all installed packages every time
 def name_now(logged: str) -> str:
     """The name that a logged policy of this package has now: older logs spell out defaults that are now left out."""
     if logged.partition(":")[0] not in _BUILT_IN:
@@ -107,7 +106,6 @@ def name_now(logged: str) -> str:
         return logged
 
 
-@lru_cache  # as above
 def shown_name(logged: str) -> str:
     """The one name that people see: as `name_now`, without the solver where that is the default."""
     name = name_now(logged)
@@ -250,10 +248,11 @@ def policy_summaries() -> Mapping[str, str]:
     return summaries
 
 
-def _references() -> dict[str, str]:
+@cache  # looks through all installed packages
+def _references() -> Mapping[str, str]:
     """Name of every available policy -> `package.module:Class`."""
     installed = {entry.name: entry.value for entry in entry_points(group=_GROUP)}
-    return {**installed, **_BUILT_IN}
+    return MappingProxyType({**installed, **_BUILT_IN})
 
 
 def _load(name: str, label: str = "") -> type[Any]:

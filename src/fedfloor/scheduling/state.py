@@ -1,6 +1,6 @@
 """Input and output of a scheduler: `RoundState` -> `Decision`."""
 
-__all__ = ["IDLE", "Allocation", "Decision", "RoundState", "Scheduler", "fixed_allocation"]
+__all__ = ["IDLE", "Allocation", "Decision", "RoundState", "Scheduler", "fixed_allocation", "known_history"]
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,8 +35,18 @@ class RoundState:
         read_only(self)
 
     @property
+    def floors(self) -> int:
+        """M."""
+        return self.plant.gateways.count
+
+    @property
+    def channels(self) -> int:
+        """J."""
+        return int(self.weather.uplink_gain.shape[1])
+
+    @property
     def gain_up(self) -> Floats:
-        """(M, J) [1] h^u_{m,j}(t)."""
+        """(M, J) [1] h^u_{m,j}(t), a short name of `weather.uplink_gain` for policies of users."""
         return self.weather.uplink_gain
 
 
@@ -68,6 +78,12 @@ class Scheduler(Protocol):
 
     def schedule(self, state: RoundState) -> Decision:
         """Decide one round. Reads `state`, changes nothing: same state, same decision."""
+
+
+def known_history(state: RoundState) -> History:
+    """The earlier rounds, for a policy that says with `needs_history` that it needs them."""
+    assert state.history is not None
+    return state.history
 
 
 def fixed_allocation(state: RoundState) -> Allocation:

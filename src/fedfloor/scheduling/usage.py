@@ -7,6 +7,9 @@ __all__ = [
     "download_times",
     "link_times",
     "objective_of",
+    "sending_energy",
+    "short_of_energy",
+    "short_of_memory",
     "training_usage",
     "usage_of",
 ]
@@ -14,6 +17,8 @@ __all__ = [
 import math
 import sys
 from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +26,7 @@ from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.compute import (
     SplitCosts,
     computing_energy,
+    device_energy,
     exceeds,
     floor_maximum,
     floor_sum,
@@ -30,6 +36,9 @@ from fedfloor.costs.compute import (
 from fedfloor.costs.links import LinkCosts
 from fedfloor.costs.radio import transmit_time, upload_energy
 from fedfloor.scheduling.state import IDLE, Allocation, RoundState
+
+#: what indexes arrays (M, J): all of them, or the channel of each floor
+_Place: TypeAlias = EllipsisType | tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,14 +82,14 @@ class FloorUsage:
         return self.download + self.training + self.upload
 
 
-def download_times(state: RoundState) -> Floats:
-    """Download time on every link, (M, J) [s], Eq. (6)."""
+def download_times(state: RoundState, at: _Place = ...) -> Floats:
+    """Download times [s], Eq. (6): on every link, (M, J), or at a place in such arrays."""
     band, weather = state.plant.band, state.weather
     return transmit_time(
         state.plant.workload.download_bits,
         band.base_station_power,
-        weather.downlink_gain,
-        weather.downlink_interference,
+        weather.downlink_gain[at],
+        weather.downlink_interference[at],
         bandwidth=band.downlink_bandwidth,
         noise_density=band.noise_density,
     )
@@ -88,17 +97,19 @@ def download_times(state: RoundState) -> Floats:
 
 def link_times(state: RoundState, power: Floats) -> LinkTimes:
     """Transfer times on every link if gateways send with power (M,) [W], Eq. (6) and (7)."""
+    return LinkTimes(download_times(state), _upload_times(state, power[:, None]))
+
+
+def _upload_times(state: RoundState, power: Floats, at: _Place = ...) -> Floats:
+    """Upload times [s], Eq. (7): on every link, (M, J), or at a place in such arrays; power [W] that fits them."""
     band, weather = state.plant.band, state.weather
-    return LinkTimes(
-        download=download_times(state),
-        upload=transmit_time(
-            state.plant.workload.upload_bits,
-            power[:, None],
-            weather.uplink_gain,
-            weather.uplink_interference,
-            bandwidth=band.uplink_bandwidth,
-            noise_density=band.noise_density,
-        ),
+    return transmit_time(
+        state.plant.workload.upload_bits,
+        power,
+        weather.uplink_gain[at],
+        weather.uplink_interference[at],
+        bandwidth=band.uplink_bandwidth,
+        noise_density=band.noise_density,
     )
 
 
@@ -107,9 +118,9 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats, extra: Ints 
 
     `extra` (M,) [1] is the number of iterations that each floor does beyond K; none if it is not given.
     """
-    gateways, devices, floors = state.plant.gateways, state.plant.devices, state.plant.gateways.count
+    gateways, devices, floors = state.plant.gateways, state.plant.devices, state.floors
     floor, split = devices.floor, split_of(state.plant, cut)
-    links = None if state.plant.link_costs is None else state.plant.link_costs.at(cut)
+    links = state.plant.links_at(cut)
     if extra is not None:
         split, links = _with_extra(state, cut, extra[floor], split, links)
     phi, capacitance = gateways.flops_per_cycle[floor], gateways.switched_capacitance[floor]
@@ -117,17 +128,13 @@ def training_usage(state: RoundState, cut: Ints, frequency: Floats, extra: Ints 
         split.bottom_flop, split.top_flop, devices.flops_per_cycle * devices.frequency, phi * frequency
     )
     gateway_energy = computing_energy(split.top_flop, frequency, capacitance, phi)
-    device_energy = computing_energy(
-        split.bottom_flop, devices.frequency, devices.switched_capacitance, devices.flops_per_cycle
-    )
     if links is not None:
         times, gateway_energy = times + links.time, gateway_energy + links.gateway_energy
-        device_energy = device_energy + links.device_energy
     return TrainingUsage(
         time=floor_maximum(times, floor, floors),
         gateway_energy=floor_sum(gateway_energy, floor, floors),
         gateway_bytes=floor_sum(split.top_bytes, floor, floors),
-        device_energy=device_energy,
+        device_energy=device_energy(state.plant, split.bottom_flop, links),
         device_bytes=split.bottom_bytes,
         link_time=None if links is None else links.time,
     )
@@ -138,7 +145,7 @@ def _with_extra(
 ) -> tuple[SplitCosts, LinkCosts | None]:
     """Costs of training and links with more iterations (N,) than K; weights still travel once a round."""
     factor = 1.0 + extra / state.plant.workload.local_iterations  # (N,)
-    more = state.plant.more_link_costs()
+    more = state.plant.more_link_costs
     if links is not None and more is not None:
         step = more.at(cut)
         links = LinkCosts(
@@ -154,32 +161,33 @@ def usage_of(state: RoundState, channel: Ints, allocation: Allocation, extra: In
 
     `extra` (M,) [1] is the number of iterations that each floor does beyond K.
     """
-    plant, weather, served = state.plant, state.weather, channel != IDLE
-    links = link_times(state, allocation.power)
+    served = channel != IDLE
     at = (np.arange(channel.size), np.where(served, channel, 0))
-    download, upload = np.where(served, links.download[at], 0.0), np.where(served, links.upload[at], 0.0)
+    download = np.where(served, download_times(state, at), 0.0)
+    upload = np.where(served, _upload_times(state, allocation.power, at), 0.0)
     training = training_usage(state, allocation.cut, allocation.frequency, extra)
-    alive = served & np.isfinite(upload)
-    sending_energy = upload_energy(allocation.power, np.where(alive, upload, 0.0))  # nobody sends into a dead link
-    gateway_energy = np.where(served, training.gateway_energy + sending_energy, 0.0)
-    busy = served[plant.devices.floor]
-    device_energy = np.where(busy, training.device_energy, 0.0)
+    gateway_energy = np.where(served, training.gateway_energy + sending_energy(allocation.power, upload), 0.0)
+    busy = served[state.plant.devices.floor]
+    devices_energy = np.where(busy, training.device_energy, 0.0)
     device_bytes = np.where(busy, training.device_bytes, 0.0)
     gateway_bytes = np.where(served, training.gateway_bytes, 0.0)
-    lacks_energy = exceeds(device_energy, weather.device_energy)
-    lacks_memory = exceeds(device_bytes, plant.devices.memory_bytes)
     return FloorUsage(
         download=download,
         training=np.where(served, training.time, 0.0),
         upload=upload,
         gateway_energy=gateway_energy,
         gateway_bytes=gateway_bytes,
-        device_energy=device_energy,
+        device_energy=devices_energy,
         device_bytes=device_bytes,
         link_time=None if training.link_time is None else np.where(busy, training.link_time, 0.0),
-        short_of_energy=exceeds(gateway_energy, weather.gateway_energy) | _any_device(lacks_energy, state),
-        short_of_memory=exceeds(gateway_bytes, plant.gateways.memory_bytes) | _any_device(lacks_memory, state),
+        short_of_energy=short_of_energy(state, gateway_energy, devices_energy),
+        short_of_memory=short_of_memory(state, gateway_bytes, device_bytes),
     )
+
+
+def sending_energy(power: Floats, upload: Floats) -> Floats:
+    """Energy [J] of uploads that take so long [s] with a power [W], Eq. (8); nobody sends into a dead link."""
+    return upload_energy(power, np.where(np.isfinite(upload), upload, 0.0))
 
 
 def objective_of(tradeoff: float, delay: float, queues: float) -> float:
@@ -191,6 +199,18 @@ def objective_of(tradeoff: float, delay: float, queues: float) -> float:
     return (sys.float_info.max if weighted == math.inf and delay < math.inf else weighted) - queues
 
 
+def short_of_energy(state: RoundState, gateway: Floats, devices: Floats) -> Bools:
+    """Floors whose gateway, (..., M) [J], or one of whose devices, (N,) [J], needs more energy than it has: C9, C10."""
+    lacking = _any_device(exceeds(devices, state.weather.device_energy), state)
+    return np.asarray(exceeds(gateway, state.weather.gateway_energy) | lacking)
+
+
+def short_of_memory(state: RoundState, gateway: Floats, devices: Floats) -> Bools:
+    """Floors whose gateway, (..., M) [byte], or one of whose devices, (N,) [byte], needs more memory: C7, C8."""
+    lacking = _any_device(exceeds(devices, state.plant.devices.memory_bytes), state)
+    return np.asarray(exceeds(gateway, state.plant.gateways.memory_bytes) | lacking)
+
+
 def _any_device(devices: Bools, state: RoundState) -> Bools:
     """Whether a floor has at least one of these devices, (N,) -> (M,)."""
-    return floor_sum(devices.astype(float), state.plant.devices.floor, state.plant.gateways.count) > 0
+    return floor_sum(devices.astype(float), state.plant.devices.floor, state.floors) > 0

@@ -32,7 +32,7 @@ class GradientStatistics:
 
 
 def corrected_delta(delta: Floats, sigma: Floats, *, samples: int, held: Floats) -> Floats:
-    """delta_n (N,) without what the noise of a few samples adds: that of all samples, in the mean over their draws.
+    """delta_n (N,) without the bias of estimating gradients on a few samples.
 
     delta and sigma (N,) are measured on at most `samples` of the samples that a device holds, D_n (N,), drawn without
     replacement. The gradient on all data is the mean of the devices' with weights p_n = D_n/sum D. nan marks a device

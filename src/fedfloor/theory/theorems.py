@@ -77,7 +77,7 @@ def average_divergence(
 
     weights (N,) [1] are the devices' shares in the average: the weights of one round bound that round, `mean_weights`
     gives the paper's xi_n. batch (N,) [1] is D~_n, samples (N,) [1] D_n, learning_rate beta, iterations K. An overflow
-    gives inf.
+    gives inf. Runs do not call it: see `convex_gap`.
     """
     # Paper note: Eq. (34) has +delta and lacks K in the last term; Lemma 4, which it rests on, gives -beta K delta.
     # Paper note: the proof puts abs(xi - D/sum D) for the mean of abs(weight - D/sum D), which may be larger.
@@ -107,7 +107,7 @@ def convex_gap(
     learning_rate is beta, iterations K.
 
     h(K) bounds a mean, but the proof needs a bound for every round: with batch noise or changing floors the result is
-    only a guide.
+    only a guide. It is for problems whose optimum w* is known; no run knows it.
     """
     # Paper note: Eq. (34) prints 1/T for 1/(K T); T counts local steps in the cited proof. rho multiplies all of h(K).
     # Paper note: omega is taken where a round starts, at W^t, and epsilon covers F(W^T) too, as the cited proof needs.

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedfloor.arrays import Labels, Vector
+from fedfloor.streams import Stream, stream_seed
 from fedfloor.training.network.built import BuiltNetwork, Half, Inputs, seeded
 from fedfloor.training.network.losses import loss_of
 from fedfloor.training.network.quantised import Quantised, at_the_cut, boundary_stream
@@ -80,8 +81,8 @@ class _Side:
     def _through(self, x: Tensor) -> Tensor:
         """Pass a batch through the layers; dropout draws from a stream of this half and iteration."""
         settings = self._settings
-        key = (5, settings.index, settings.device, _PLACES[self._name], self._iteration)
-        seed = int(np.random.SeedSequence(settings.seed, spawn_key=key).generate_state(1)[0])
+        address = (settings.index, settings.device, _PLACES[self._name], self._iteration)
+        seed = stream_seed(settings.seed, Stream.DROPOUT, *address)
         with seeded(seed) if settings.own_streams else contextlib.nullcontext():
             output: Tensor = self._half.module(x)
         return output

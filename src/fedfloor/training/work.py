@@ -23,6 +23,7 @@ from torch.func import functional_call, grad, vmap
 
 from fedfloor.arrays import Floats, Ints, Labels, Vector
 from fedfloor.scenario.model import Model
+from fedfloor.streams import dropout_seed
 from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
@@ -156,7 +157,7 @@ class Work:
     def _train_one(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
         """Train one device in the network; returns its mean loss."""
         job = self.job
-        torch.manual_seed(int(np.random.SeedSequence([job.seed, index, n]).generate_state(1)[0]))  # for dropout
+        torch.manual_seed(dropout_seed(job.seed, index, n))
         if job.apart or self._rounds_at(cut):
             return self._train_apart(index, n, cut, steps, weights)
         self.layout.load(weights)

@@ -13,10 +13,10 @@ from enum import IntEnum
 import numpy as np
 
 from fedfloor.arrays import Bools, Floats, read_only
-from fedfloor.costs.plant import column
-from fedfloor.costs.radio import path_gain
+from fedfloor.costs.plant import column, mean_gains
 from fedfloor.errors import TraceError
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.streams import Stream, run_stream
 from fedfloor.weather.traces import read_trace
 
 
@@ -56,8 +56,7 @@ class Weather:
 
 def round_stream(seed: int, purpose: int, index: int) -> np.random.Generator:
     """Random number generator for one purpose in one round."""
-    # The leading 1 keeps these streams apart from those that draw the scenario's own numbers.
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1, purpose, index))))
+    return run_stream(seed, Stream.WEATHER, purpose, index)
 
 
 def fading(mean_gain: Floats, channels: int, rng: np.random.Generator) -> Floats:
@@ -118,16 +117,11 @@ class Climate:
 
 def climate_of(scenario: Scenario) -> Climate:
     """Climate of a scenario; without limits the energy is infinite."""
-    radio, gateways = scenario.radio, [floor.gateway for floor in scenario.floors]
+    gateways = [floor.gateway for floor in scenario.floors]
     paths = {kind: path for kind, path in scenario.traces.items() if scenario.limits or "energy" not in kind}
     return Climate(
         seed=scenario.seed,
-        mean_gain=path_gain(
-            column(gateways, "distance"),
-            reference_gain=radio.reference_gain,
-            reference_distance=radio.reference_distance,
-            exponent=radio.path_loss_exponent,
-        ),
+        mean_gain=mean_gains(scenario),
         uplink_deviation=column(gateways, "uplink_interference"),
         downlink_deviation=column(gateways, "downlink_interference"),
         most_gateway_energy=_limited(scenario, column(gateways, "max_energy")),

@@ -111,7 +111,7 @@ def end_with(connection: Connection, last: Callable[[], None] = lambda: None) ->
 
     def watch() -> None:
         end = select.poll()
-        end.register(connection.fileno(), 0)  # of messages, which others receive, nothing is reported
+        end.register(connection.fileno(), 0)  # report only the hang-up, not incoming messages
         end.poll()
         last()
         os._exit(1)

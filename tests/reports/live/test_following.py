@@ -16,7 +16,7 @@ from fedfloor.reports.live import watched as watched_module
 from fedfloor.reports.live.keeping import KeptRounds, picked
 from fedfloor.reports.live.watched import Watched
 from fedfloor.reports.reading import collect
-from fedfloor.rounds.record import parse_record
+from fedfloor.rounds.lines import parse_record
 from fedfloor.runs.folder import scenario_of
 from tests.reports.live.growing import ROUNDS, Growing, as_of_a_real_plant
 

@@ -280,6 +280,6 @@ def print_profile(profile: Profile) -> None:
             amount(split.top_flop[cut], "FLOP"),
             amount(split.bottom_bytes[cut], "B"),
             amount(split.top_bytes[cut], "B"),
-            amount(profile.workload.boundary_bytes[cut], "B"),
+            amount(profile.boundary_bytes[cut], "B"),
         )
     print_table(cuts)

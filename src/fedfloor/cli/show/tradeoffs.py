@@ -39,4 +39,4 @@ def print_tradeoff(scenario: Scenario, points: Sequence[TradeoffPoint]) -> None:
         )
         return
     note = "the best delay is that of the fastest run that met its rates; none: the bound would exceed every rate"
-    OUT.print(f"Bounds: Theorem 2 with the repairs of docs/paper_notes.md; {note}.")
+    OUT.print(f"Bounds: Theorem 2 with the corrections of docs/paper_notes.md; {note}.")

@@ -52,7 +52,7 @@ from fedfloor.flower.floors.config import FloorsConfig
 from fedfloor.flower.floors.data import samples_of
 from fedfloor.flower.floors.exchange import Asked, Mailbox, Pending, exchange, pause_after
 from fedfloor.flower.floors.records import COMPARE, HELLO, SECONDS, SUMS, SURVEY, TRAIN, Sent, heard_in, only, records
-from fedfloor.rounds.plants.deployed import (
+from fedfloor.rounds.plants.backhaul import (
     FloorComparison,
     FloorOrder,
     FloorReply,

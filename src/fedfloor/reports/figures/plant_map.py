@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
+from fedfloor.costs.plant import floor_of_devices
 from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.figure import Figure, Panel
 from fedfloor.reports.drawing.plots import BY_SCRIPT
@@ -38,7 +39,7 @@ def measure(scenario: Scenario) -> PlantMap:
     apart = 2.0 * distance.min() * math.sin(math.pi / max(distance.size, 2))
     reach = min(0.4 * apart, 0.2 * float(distance.max()))
     counts = [len(floor.devices) for floor in scenario.floors]
-    floor_of = np.repeat(np.arange(distance.size), counts)
+    floor_of = floor_of_devices(scenario.floors)
     around = np.concatenate([_around(count, start) for count, start in zip(counts, angle.tolist(), strict=True)])
     return PlantMap(
         floors=tuple(floor.name for floor in scenario.floors),

@@ -36,7 +36,7 @@ from fedfloor.rounds.listeners.log import RoundLog
 from fedfloor.rounds.listeners.state import KEEPS_STATE, StateWatch
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.contract import Plant, PlantState
-from fedfloor.rounds.record import problem_of
+from fedfloor.rounds.problems import problem_of
 
 CHECKPOINT = "checkpoint"
 STATE = "state.json"

@@ -22,8 +22,9 @@ from typing import IO, Self
 
 from fedfloor.errors import RunLogError
 from fedfloor.files import failed_write, read_if_there, write_whole
+from fedfloor.rounds.lines import json_line, parse_record, parse_timing
 from fedfloor.rounds.loop import FinishedRound
-from fedfloor.rounds.record import RoundRecord, json_line, parse_record, parse_timing
+from fedfloor.rounds.record import RoundRecord
 
 ROUNDS = "rounds.jsonl"
 TIMINGS = "timings.jsonl"

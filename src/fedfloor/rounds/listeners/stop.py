@@ -3,17 +3,36 @@
 __all__ = ["Until"]
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from fedfloor.rounds.record import RoundRecord
 
 
-@dataclass(frozen=True, slots=True)
+class _Options(Protocol):
+    """Options of a run, whatever else they say."""
+
+    @property
+    def until_accuracy(self) -> float | None: ...
+
+    @property
+    def until_loss(self) -> float | None: ...
+
+    @property
+    def until_clock(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
     """Conditions of which one is enough; None switches a condition off."""
 
     accuracy: float | None = None  #: an evaluation reaches it
-    clock: float | None = None  #: [s] simulated time has passed
     loss: float | None = None  #: that of an evaluation is not above it
+    clock: float | None = None  #: [s] simulated time has passed
+
+    @classmethod
+    def of(cls, options: _Options) -> "Until":
+        """The conditions that options of a run name."""
+        return cls(accuracy=options.until_accuracy, loss=options.until_loss, clock=options.until_clock)
 
     @property
     def is_set(self) -> bool:

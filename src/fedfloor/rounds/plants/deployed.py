@@ -1,37 +1,26 @@
 """A plant of real machines: decisions become orders, and what floors send back in time is averaged.
 
-Nothing here knows how orders travel. `Backhaul` is all that the plant asks of a network, so that a test can drive it
-without one.
+Nothing here knows how orders travel: `backhaul.py` has all that the plant asks of a network.
 """
 
-__all__ = [
-    "Backhaul",
-    "DeployedPlant",
-    "FloorComparison",
-    "FloorOrder",
-    "FloorReply",
-    "FloorSurvey",
-    "Parts",
-    "Presence",
-    "lost_reply",
-]
+__all__ = ["DeployedPlant"]
 
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from pydantic import JsonValue
 
 from fedfloor.arrays import Bools, Floats, Ints, Vector
 from fedfloor.costs.compute import floor_sum, split_at
-from fedfloor.costs.plant import PlantArrays, arrays_of
-from fedfloor.costs.radio import path_gain, transmit_time
+from fedfloor.costs.plant import floor_of_devices, mean_gains
+from fedfloor.costs.radio import transmit_time
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
+from fedfloor.rounds.plants.backhaul import Backhaul, FloorOrder, FloorReply, Parts, lost_reply
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.plants.estimates import Estimates
 from fedfloor.rounds.plants.global_model import GlobalModel, Received
@@ -43,105 +32,6 @@ from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.network.weights import mean_of
 from fedfloor.weather.measured import MeasuredGains
 from fedfloor.workers.engine import Engine
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """How long the parts of a floor's round take; 0 for what never happened."""
-
-    download: float = 0.0  #: [s]
-    train: float = 0.0  #: [s]
-    upload: float = 0.0  #: [s]
-
-    @property
-    def total(self) -> float:
-        """The whole round of the floor [s]."""
-        return self.download + self.train + self.upload
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FloorOrder:
-    """What the base station asks of the gateway of a floor that was selected."""
-
-    floor: int  #: m
-    channel: int  #: j
-    power: float  #: [W] P_m
-    cut: Ints  #: (n_m,) [1] l_n of the floor's devices
-    frequency: Floats  #: (n_m,) [Hz] f_{m,n}
-    predicted: Parts  #: by the cost model, with all devices of the floor
-    download_rate: float  #: [bit/s] that the prediction rests on
-    upload_rate: float  #: [bit/s]
-    deadline: float  #: [s] after which the floor is lost
-    iterations: int | None = None  #: [1] K_m; None: K
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FloorReply:
-    """What came of an order."""
-
-    floor: int  #: m
-    model: Vector | None  #: (P,) the floor's model, or its update if the precision asks for one; None: lost
-    points: float  #: [1] sum of D~_n over the devices that took part
-    loss: float  #: [1] their mean training loss
-    took_part: Bools  #: (n_m,) devices whose work is in the model
-    seconds: Parts  #: measured; those of a lost floor add up to how long the round waited for it
-    gateway_energy: float | None = None  #: [J] measured; None: by the cost model
-    device_energy: Floats | None = None  #: (n_m,) [J] measured, nan where it was not; None: by the cost model
-    link_time: Floats | None = None  #: (n_m,) [s] measured on the devices' links; None: by the cost model
-    reason: str = ""  #: why it was lost, for people
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Presence:
-    """Which machines are there at the start of a round, and the energy that they report."""
-
-    floors: Bools  #: (M,) the gateway is there
-    devices: Bools  #: (N,)
-    gateway_energy: Floats  #: (M,) [J] for the round; nan: not reported
-    device_energy: Floats  #: (N,) [J] likewise
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FloorSurvey:
-    """What the devices of a floor found of their gradients, each array (n_m,); nan for those that did not answer."""
-
-    floor: int  #: m
-    gradient: Vector  #: (P,) mean over the samples of the devices that answered
-    samples: Floats  #: [1] D_n
-    sigma: Floats  #: spread of the gradients of a device's samples
-    norm: Floats  #: of the device's gradient
-    smoothness: Floats  #: along the device's own gradient
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FloorComparison:
-    """Gradients of a floor's devices beside the mean of all, each array (n_m,); nan for those that did not answer."""
-
-    floor: int  #: m
-    delta: Floats  #: distance from the mean
-    smoothness: Floats  #: along the mean
-
-
-class Backhaul(Protocol):
-    """The way to the floors."""
-
-    def observe(self) -> Presence:
-        """Who is there now."""
-
-    def carry_out(self, index: int, orders: Sequence[FloorOrder], weights: Vector) -> Iterator[FloorReply]:
-        """Give a round's orders and the weights (P,) to the floors; replies as they end.
-
-        Every order gets a reply by its deadline.
-        """
-
-    def survey(self, index: int, weights: Vector, samples: int, deadline: float) -> Sequence[FloorSurvey]:
-        """Gradients at the weights (P,), of at most so many samples per device, of floors that answer in time [s]."""
-
-    def compare(self, index: int, gradient: Vector, deadline: float) -> Sequence[FloorComparison]:
-        """What was surveyed in the round, beside the mean gradient (P,), of floors that answer in time [s]."""
-
-    def settle(self, index: int, completed: Bools) -> None:
-        """Tell the floors that a round is over, and which of them (M,) completed it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -171,8 +61,8 @@ class DeployedPlant:
         if self.scenario.deploy.gains == "measured":
             self._gains = MeasuredGains(self.scenario.radio, floors)
         if self.scenario.participation.rates == "estimated":
-            floor = np.repeat(np.arange(floors), [len(entry.devices) for entry in self.scenario.floors])
-            self._estimates = Estimates(self.scenario, self.engine.work.job.batch, floor)
+            floor_of = floor_of_devices(self.scenario.floors)
+            self._estimates = Estimates(self.scenario, self.engine.work.job.batch, floor_of)
 
     @property
     def index(self) -> int:
@@ -314,23 +204,18 @@ class DeployedPlant:
         A device computes gradients of its samples at two points, with the whole network. Weights and a gradient of
         their size travel over both links.
         """
-        plant, training, deploy = arrays_of(self.scenario), self.scenario.training, self.scenario.deploy
+        plant, training, deploy = self._simulated.arrays, self.scenario.training, self.scenario.deploy
         every, devices = np.arange(len(self.scenario.devices)), plant.devices
         whole = split_at(plant, every, np.full(every.size, plant.workload.layers)).bottom_flop  # of a round
         steps = training.local_iterations * self.engine.work.job.batch
         seconds = 2 * limit * whole / steps / (devices.flops_per_cycle * devices.frequency)
-        total = seconds.max() + self._transfer_time(plant, 32.0 * self.weights.size)
+        total = seconds.max() + self._transfer_time(32.0 * self.weights.size)
         return float(deploy.deadline_factor * total + deploy.deadline_margin_s)
 
-    def _transfer_time(self, plant: PlantArrays, bits: float) -> float:
+    def _transfer_time(self, bits: float) -> float:
         """How long a message of this size takes to the farthest device and another one back [s], in mean weather."""
-        radio, band, links = self.scenario.radio, plant.band, plant.devices.links
-        gain = path_gain(
-            np.array([floor.gateway.distance for floor in self.scenario.floors]),
-            reference_gain=radio.reference_gain,
-            reference_distance=radio.reference_distance,
-            exponent=radio.path_loss_exponent,
-        )
+        plant, gain = self._simulated.arrays, mean_gains(self.scenario)
+        band, links = plant.band, plant.devices.links
         quiet, noise = np.zeros_like(gain), band.noise_density
         down = transmit_time(
             bits, band.base_station_power, gain, quiet, bandwidth=band.downlink_bandwidth, noise_density=noise
@@ -425,11 +310,6 @@ class DeployedPlant:
                 gains.learn_upload(
                     order.floor, order.channel, workload.upload_bits, reply.seconds.upload, power=order.power
                 )
-
-
-def lost_reply(order: FloorOrder, waited: Parts, reason: str) -> FloorReply:
-    """The reply to an order of which nothing came."""
-    return FloorReply(order.floor, None, 0.0, math.nan, np.zeros(order.cut.size, bool), waited, reason=reason)
 
 
 def _usable(reply: FloorReply, order: FloorOrder, size: int) -> FloorReply:

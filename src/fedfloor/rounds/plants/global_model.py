@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.costs.compute import floor_sum
+from fedfloor.costs.plant import floor_of_devices
 from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.summary import final_rounds
@@ -84,8 +85,8 @@ class GlobalModel:
         self._exchange = Exchange(
             scenario.precision, work.layout, floors=floors if self.feedback else 0, seed=scenario.seed
         )
-        aggregation, devices = scenario.aggregation, [len(floor.devices) for floor in scenario.floors]
-        points = floor_sum(work.job.batch.astype(float), np.repeat(np.arange(floors), devices), floors)
+        aggregation = scenario.aggregation
+        points = floor_sum(work.job.batch.astype(float), floor_of_devices(scenario.floors), floors)
         gaps = Gaps.unknown(floors) if aggregation.weights == "fedau" else None
         self._aggregator = Aggregator(self.rule, self._exchange, points, gaps)
         if aggregation.averaged_decay > 0.0:

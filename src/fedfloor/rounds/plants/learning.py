@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints, Vector
+from fedfloor.costs.plant import floor_of_devices
 from fedfloor.errors import FailedRunError
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.outcome import Outcome, Seconds
@@ -54,7 +55,7 @@ class LearningPlant:
         self._simulated = SimulatedPlant(scenario, starting_rates(scenario))
         self._model = GlobalModel(scenario, self.engine, make_rule(scenario.aggregation), tests_all=self.tests_all)
         self._batch = self.engine.work.job.batch
-        self._floor = np.repeat(np.arange(len(scenario.floors)), [len(floor.devices) for floor in scenario.floors])
+        self._floor = floor_of_devices(scenario.floors)
         self._estimates = Estimates(scenario, self._batch, self._floor)
 
     @property

@@ -32,8 +32,10 @@ class SimulatedPlant:
     gateway_level: Floats = field(init=False)  #: (M,) [J] carried over from the round before
     device_level: Floats = field(init=False)  #: (N,) [J]
     redraws_weather: bool = field(init=False, default=True)
-    _arrays: PlantArrays = field(init=False)
+    arrays: PlantArrays = field(init=False)  #: of the scenario's plant, the same in every round
     _climate: Climate = field(init=False)
+    _gateway_capacity: Floats = field(init=False)  #: (M,) [J] of batteries; 0 without one
+    _device_capacity: Floats = field(init=False)  #: (N,) [J]
     _state: RoundState | None = field(init=False, default=None)
     _outcome: Outcome | None = field(init=False, default=None)
 
@@ -41,8 +43,10 @@ class SimulatedPlant:
         self.queue = np.zeros(len(self.scenario.floors))
         self.gateway_level = np.zeros(len(self.scenario.floors))
         self.device_level = np.zeros(len(self.scenario.devices))
-        self._arrays = arrays_of(self.scenario)
+        self.arrays = arrays_of(self.scenario)
         self._climate = climate_of(self.scenario)
+        self._gateway_capacity = np.array(self.scenario.battery.gateway_capacity)
+        self._device_capacity = np.array(self.scenario.battery.device_capacity)
 
     def observe(self) -> RoundState:
         """Draw the weather of the round; energy in the batteries adds to the energy that arrives."""
@@ -51,7 +55,7 @@ class SimulatedPlant:
         self._state = RoundState(
             index=self.index,
             seed=self.scenario.seed,
-            plant=self._arrays,
+            plant=self.arrays,
             weather=dataclasses.replace(
                 drawn,
                 gateway_energy=drawn.gateway_energy + self.gateway_level,
@@ -90,13 +94,9 @@ class SimulatedPlant:
     def carry(self, gateway_spent: Floats, device_spent: Floats) -> None:
         """Leave in the batteries what the observed round did not spend, (M,) and (N,) [J]."""
         assert self._state is not None
-        battery, available = self.scenario.battery, self._state.weather
-        self.gateway_level = carried_over(
-            available.gateway_energy, gateway_spent, capacity=np.array(battery.gateway_capacity)
-        )
-        self.device_level = carried_over(
-            available.device_energy, device_spent, capacity=np.array(battery.device_capacity)
-        )
+        available = self._state.weather
+        self.gateway_level = carried_over(available.gateway_energy, gateway_spent, capacity=self._gateway_capacity)
+        self.device_level = carried_over(available.device_energy, device_spent, capacity=self._device_capacity)
 
     def snapshot(self) -> PlantState:
         """Queues, rates and batteries."""
@@ -123,6 +123,8 @@ def carried_over(available: Floats, spent: Floats, *, capacity: Floats) -> Float
 
     Endless energy, as without limits, needs no battery, so nothing is carried.
     """
+    if not capacity.any():
+        return np.zeros(available.shape)
     left = np.subtract(available, spent, out=np.zeros(available.shape), where=np.isfinite(available))
     return np.clip(left, 0.0, capacity)
 

@@ -12,7 +12,7 @@ from fedfloor.arrays import Floats
 from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import History
-from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.scheduling.state import Decision, RoundState, known_history
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,10 @@ class CsUcbQ(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Pick the floors with the highest score; of equal ones the first."""
-        assert state.history is not None
         # The virtual queue D = max(D + c - served, 0) with c the target rate is our queue, Eq. (14).
-        score = (1.0 - self.beta) * self.index(state.history) + self.beta * state.queue
+        score = (1.0 - self.beta) * self.index(known_history(state)) + self.beta * state.queue
         order = np.argsort(-score, kind="stable")
-        return self.served(state, np.sort(order[: min(state.gain_up.shape)]))
+        return self.served(state, np.sort(order[: state.channels]))
 
     def index(self, history: History) -> Floats:
         """Upper confidence bound on the reward of every floor, (M,): at most 1, and 1 for floors never selected.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedfloor.errors import SettingError, shown
+from fedfloor.references import check_setting
 from fedfloor.scheduling.solver.solution import SOLVERS, Solution
 from fedfloor.scheduling.state import Decision, RoundState
 
@@ -21,8 +22,7 @@ class Ddsra:
     solver: str = "exact"
 
     def __post_init__(self) -> None:
-        if isinstance(self.v, bool | str) or not 0.0 <= self.v <= 1e30:
-            raise SettingError(f"v must be a number from 0 to 1e30, got {shown(self.v)}")
+        check_setting("v", self.v, 0.0, 1e30)
         if self.solver not in SOLVERS:
             raise SettingError(f"solver must be {' or '.join(SOLVERS)}, got {shown(self.solver)}")
 
@@ -38,7 +38,9 @@ class Ddsra:
 
     def schedule(self, state: RoundState) -> Decision:
         """Decide one round."""
-        return self.solution(state).decision
+        from fedfloor.scheduling.solver.solve import best_decision  # noqa: PLC0415  # the compiler takes long to load
+
+        return best_decision(state, self.tradeoff, self.solver)
 
     def solution(self, state: RoundState) -> Solution:
         """Decision with its objective, its proven gap and the reasons why floors are left out."""

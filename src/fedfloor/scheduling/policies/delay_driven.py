@@ -18,5 +18,5 @@ class DelayDriven(Selecting):
         """Pick the J floors whose largest delay is smallest."""
         from fedfloor.scheduling.solver.assignment import assign  # noqa: PLC0415  # the compiler takes long to load
 
-        fastest = assign(self.delays(state), np.zeros(state.queue.size), 1.0)
+        fastest = assign(self.delays(state), np.zeros(state.floors), 1.0)
         return self.served(state, np.flatnonzero(fastest.channel >= 0), within=fastest.delay)

@@ -23,4 +23,4 @@ class LossDriven(Selecting):
         """Pick floors that have no loss yet, then those with the lowest loss, then those that failed when tried."""
         # Paper note: the paper does not say which way the loss drives; Fig. 6 shuts out floors whose loss stays high.
         order = by_loss(state, lowest_first=True)
-        return self.served(state, np.sort(order[: min(state.gain_up.shape)]))
+        return self.served(state, np.sort(order[: state.channels]))

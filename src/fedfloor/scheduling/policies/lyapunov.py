@@ -11,7 +11,8 @@ from fedfloor.arrays import Bools, Floats
 from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.sampling import sampled, within_channels
-from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.scheduling.state import Decision, RoundState, known_history
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Lyapunov(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling, which keeps their probabilities and never exceeds the channels."""
-        chance, rng = self.chances(state), np.random.default_rng([state.seed, state.index, 6])
-        decision = self.served(state, sampled(chance, state.gain_up.shape[1], rng))
+        chance, rng = self.chances(state), policy_stream(state.seed, state.index, PolicyStream.LYAPUNOV)
+        decision = self.served(state, sampled(chance, state.channels, rng))
         weight = np.where(decision.selected, 1.0 / np.maximum(chance, 1e-12), 0.0)
         return Decision(decision.channel, decision.allocation, weight)
 
@@ -42,14 +43,13 @@ class Lyapunov(Selecting):
 
         This q minimises V (q t + lambda/q) + Z q P, the penalty plus the drift of a floor.
         """
-        assert state.history is not None
         gateways = state.plant.gateways
         share = 1.0 if self.allocation == "exact" else state.baseline.power_share
         power = share * gateways.max_power
-        debt = power_debts(state.history.recent.selected, power, self.power_share * gateways.max_power)
+        debt = power_debts(known_history(state).recent.selected, power, self.power_share * gateways.max_power)
         delay = self.delays(state).min(axis=1)
         chance = np.minimum(np.sqrt(self.convergence * self.v / (self.v * delay + debt * power)), 1.0)
-        return within_channels(chance, state.gain_up.shape[1])
+        return within_channels(chance, state.channels)
 
 
 def power_debts(selected: Bools, power: Floats, allowed: Floats) -> Floats:

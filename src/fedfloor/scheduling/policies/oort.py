@@ -13,7 +13,8 @@ from fedfloor.costs.compute import floor_sum
 from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import RECENT, History, untried
-from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.scheduling.state import Decision, RoundState, known_history
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Oort(Selecting):
     """Floors with high sample losses, less often if they are slow, and some that are unexplored (Oort)."""
 
     needs_training: ClassVar[bool] = True
+    needs_history: ClassVar[bool] = True
     needs_sample_losses: ClassVar[bool] = True
 
     # The defaults are those of Oort's own code; FedScale has clip 0.9, epsilon_min 0.3 and cutoff 0.05.
@@ -44,9 +46,7 @@ class Oort(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Exploit floors by their scores, and explore others."""
-        history = state.history
-        assert history is not None
-        floors, channels = state.gain_up.shape
+        history, floors, channels = known_history(state), state.floors, state.channels
         size = floor_sum(state.plant.devices.batch, state.plant.devices.floor, floors)  # |B|
         now = np.minimum(self.delays(state).min(axis=1), 1e12)  # some floors cannot take part
         delay = np.where(history.completed > 0, history.last_delay, now)
@@ -56,7 +56,7 @@ class Oort(Selecting):
         if explored.any():
             score[explored] = self.scores(history, size, delay, preferred, explored)
         epsilon = max(self.epsilon * self.decay ** (history.rounds + 1), self.epsilon_min) if new.any() else 0.0
-        rng = np.random.default_rng([state.seed, state.index, 7])
+        rng = policy_stream(state.seed, state.index, PolicyStream.OORT)
         chosen = self.exploited(rng, score, explored, math.floor(min(channels, floors) * (1.0 - epsilon) + 1e-9))
         worth = np.where(new, size * _slowness(delay, preferred, self.penalty), 0.0)
         chosen = np.append(chosen, _drawn(rng, worth, min(channels, floors) - chosen.size))

@@ -4,11 +4,10 @@ __all__ = ["ParticipationRate"]
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.sampling import sampled, within_channels
 from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,5 +16,5 @@ class ParticipationRate(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw floors by systematic sampling; rates that add up to more than all channels are scaled down."""
-        channels, rng = state.gain_up.shape[1], np.random.default_rng([state.seed, state.index, 3])
+        channels, rng = state.channels, policy_stream(state.seed, state.index, PolicyStream.PARTICIPATION)
         return self.served(state, sampled(within_channels(state.target_rate, channels), channels, rng))

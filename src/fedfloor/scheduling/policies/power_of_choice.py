@@ -12,6 +12,7 @@ from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.ranking import by_loss
 from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class PowerOfChoice(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw candidates without replacement, then take those with the highest loss, new ones first."""
-        floors, channels = state.gain_up.shape
+        floors, channels = state.floors, state.channels
         data = floor_sum(state.plant.devices.batch, state.plant.devices.floor, floors)
-        rng = np.random.default_rng([state.seed, state.index, 4])
+        rng = policy_stream(state.seed, state.index, PolicyStream.POWER_OF_CHOICE)
         candidates = self.d or min(2 * channels, floors - 1)
         drawn = rng.choice(floors, size=min(max(candidates, channels), floors), replace=False, p=data / data.sum())
         order = by_loss(state, lowest_first=False)

@@ -4,10 +4,9 @@ __all__ = ["RandomScheduler"]
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.streams import policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +15,5 @@ class RandomScheduler(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw the floors of this round."""
-        gateways, channels = state.gain_up.shape
-        rng = np.random.default_rng([state.seed, state.index])  # a new draw in every round, the same one on replay
-        return self.served(state, rng.choice(gateways, size=min(gateways, channels), replace=False))
+        rng = policy_stream(state.seed, state.index)
+        return self.served(state, rng.choice(state.floors, size=min(state.floors, state.channels), replace=False))

@@ -16,7 +16,7 @@ class RoundRobinScheduler(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Pick the group whose turn it is."""
-        gateways, channels = state.gain_up.shape
+        floors, channels = state.floors, state.channels
         # Paper note: the paper prints ceil(J/M) groups, which is 1; ceil(M/J) groups is what fills the channels.
-        group = state.index % -(-gateways // channels)
-        return self.served(state, np.arange(group * channels, min((group + 1) * channels, gateways)))
+        group = state.index % -(-floors // channels)
+        return self.served(state, np.arange(group * channels, min((group + 1) * channels, floors)))

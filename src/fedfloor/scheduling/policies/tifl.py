@@ -11,7 +11,8 @@ from fedfloor.arrays import Floats, Ints
 from fedfloor.references import check_setting
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.history import History
-from fedfloor.scheduling.state import Decision, RoundState
+from fedfloor.scheduling.state import Decision, RoundState, known_history
+from fedfloor.streams import PolicyStream, policy_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,12 @@ class TiFL(Selecting):
 
     def schedule(self, state: RoundState) -> Decision:
         """Draw a tier that has credit left, then floors in it."""
-        assert state.history is not None
-        channels = state.gain_up.shape[1]
-        tier = self.tier_of(state)
-        chance = tier_chances(tier, _losses_before(state.history, self.interval))
-        spent = np.bincount(tier, weights=state.history.selected) / np.minimum(np.bincount(tier), channels)
+        history, channels, tier = known_history(state), state.channels, self.tier_of(state)
+        chance = tier_chances(tier, _losses_before(history, self.interval))
+        spent = np.bincount(tier, weights=history.selected) / np.minimum(np.bincount(tier), channels)
         has_credit = spent < -(-self.rounds // chance.size)
         chance = np.where(has_credit, chance, 0.0) if has_credit.any() else chance
-        rng = np.random.default_rng([state.seed, state.index, 5])
+        rng = policy_stream(state.seed, state.index, PolicyStream.TIFL)
         drawn = rng.choice(chance.size, p=chance / chance.sum())
         members = np.flatnonzero(tier == drawn)
         return self.served(state, np.sort(rng.choice(members, size=min(channels, members.size), replace=False)))
@@ -50,9 +49,7 @@ class TiFL(Selecting):
 
         A floor is as fast as it was in the mean of the rounds that it completed, or is now on its best channel.
         """
-        assert state.history is not None
-        floors, channels = state.gain_up.shape
-        history = state.history
+        history, floors, channels = known_history(state), state.floors, state.channels
         delay = self.delays(state).min(axis=1)
         known = history.completed > 0
         delay[known] = history.delay_sum[known] / history.completed[known]

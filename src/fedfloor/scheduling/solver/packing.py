@@ -1,6 +1,6 @@
 """State of a round as one tuple of arrays, which compiled code accepts."""
 
-__all__ = ["Packed", "floor_budget", "floor_link", "floor_options", "pack", "uplink_noise", "upload_scale"]
+__all__ = ["Packed", "floor_budget", "floor_link", "floor_options", "pack"]
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.costs.radio import usable_gain
+from fedfloor.costs.radio import noise_over_gain, upload_scale
 from fedfloor.scheduling.solver.compiling import compiled
 from fedfloor.scheduling.solver.floor import WITHIN, Budget, Options, undominated
 from fedfloor.scheduling.solver.uplink import Link
@@ -52,9 +52,13 @@ class Packed(NamedTuple):
 def pack(state: RoundState) -> tuple[Packed, Floats]:
     """Pack the state for compiled code; returns it with the download times (M, J) [s]."""
     plant, weather = state.plant, state.weather
-    workload, gateways, devices = plant.workload, plant.gateways, plant.devices
-    with np.errstate(divide="ignore", over="ignore"):
-        noise = uplink_noise(state) / usable_gain(weather.uplink_gain, uplink_noise(state))
+    workload, gateways, devices, band = plant.workload, plant.gateways, plant.devices, plant.band
+    noise = noise_over_gain(
+        weather.uplink_gain,
+        weather.uplink_interference,
+        bandwidth=band.uplink_bandwidth,
+        noise_density=band.noise_density,
+    )
     none = np.empty((0, workload.layers + 1))
     for array in (noise, none):
         array.setflags(write=False)  # like the arrays of the state, so that one compiled version serves all
@@ -72,7 +76,7 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
         memory=gateways.memory_bytes,
         energy=weather.gateway_energy,
         max_power=gateways.max_power,
-        scale=upload_scale(state),
+        scale=upload_scale(workload.upload_bits, bandwidth=band.uplink_bandwidth),
         noise=noise,
         first=np.searchsorted(devices.floor, np.arange(gateways.count + 1)).astype(np.int64),
         batch=devices.batch,
@@ -90,17 +94,6 @@ def pack(state: RoundState) -> tuple[Packed, Floats]:
         top_bytes=none if measured is None else measured.top_bytes,
     )
     return packed, download_times(state)
-
-
-def uplink_noise(state: RoundState) -> Floats:
-    """Noise and interference on every uplink, (M, J) [W] B^u N_0 + i."""
-    band = state.plant.band
-    return np.asarray(band.uplink_bandwidth * band.noise_density + state.weather.uplink_interference)
-
-
-def upload_scale(state: RoundState) -> float:
-    """Upload time [s] times ln(1 + SNR): gamma_up ln 2 / B^u."""
-    return state.plant.workload.upload_bits * math.log(2.0) / state.plant.band.uplink_bandwidth
 
 
 @compiled

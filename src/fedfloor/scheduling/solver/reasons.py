@@ -5,7 +5,8 @@ __all__ = ["reasons"]
 import numpy as np
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.costs.compute import computing_energy, exceeds, split_of_device
+from fedfloor.costs.compute import device_energy, exceeds, split_of_device
+from fedfloor.costs.radio import least_upload_energy
 from fedfloor.scheduling.solver.endless import endless_energy
 from fedfloor.scheduling.solver.floor import WITHIN, least_space
 from fedfloor.scheduling.solver.packing import Packed, floor_budget, floor_options
@@ -41,8 +42,8 @@ def _obstacle(state: RoundState, packed: Packed, download: Floats, m: int) -> st
     space = least_space(options)
     if space > budget.memory * WITHIN:
         return f"memory of the gateway: needs {space:.4g} bytes, {space - budget.memory:.4g} more than it has"
-    with np.errstate(over="ignore"):
-        needs = packed.scale * packed.noise[m]  # (J,) [J] of an endless upload
+    bits, bandwidth = state.plant.workload.upload_bits, state.plant.band.uplink_bandwidth
+    needs = least_upload_energy(bits, packed.noise[m], bandwidth=bandwidth)  # (J,) [J]
     alive = np.isfinite(needs) & np.isfinite(download)
     if not alive.any():
         return "radio: no channel delivers in both directions"
@@ -57,15 +58,8 @@ def _device_obstacle(state: RoundState, n: int) -> str:
     """Constraint that no cut of device n satisfies: its energy, its memory, or both together."""
     plant = state.plant
     cuts = np.arange(plant.workload.min_cut, plant.workload.layers + 1)
-    split = split_of_device(plant, n, cuts)
-    joules = computing_energy(
-        split.bottom_flop,
-        plant.devices.frequency[n : n + 1],
-        plant.devices.switched_capacitance[n : n + 1],
-        plant.devices.flops_per_cycle[n : n + 1],
-    )
-    if plant.link_costs is not None:
-        joules = joules + plant.link_costs.device_energy[n, cuts]
+    split, device = split_of_device(plant, n, cuts), np.full(cuts.size, n)
+    joules = device_energy(plant, split.bottom_flop, plant.links_at(cuts, device), device)
     name, energy, memory = plant.devices.names[n], state.weather.device_energy[n], plant.devices.memory_bytes[n]
     held = split.bottom_bytes
     affordable = ~exceeds(joules, energy)

@@ -1,12 +1,15 @@
 """One interface for both solvers: the state of a round -> a decision with its objective and proven gap."""
 
-__all__ = ["exact_delays", "fastest_delay", "first_delay", "solve"]
+__all__ = ["best_decision", "exact_delays", "fastest_delay", "first_delay", "solve"]
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
-from fedfloor.arrays import Floats
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.solver.assignment import Assignment, assign
 from fedfloor.scheduling.solver.compiling import decided, is_compiled, is_deferred
 from fedfloor.scheduling.solver.exact import exact_plan, least_delays
@@ -16,21 +19,35 @@ from fedfloor.scheduling.solver.reasons import reasons
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState
 
+Result = TypeVar("Result")
 _SMALL = 200  #: floor-channel pairs that the interpreter may decide
 
 
-def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """The best channels of a round, and what they were found with."""
+
+    assignment: Assignment
+    packed: Packed
+    download: Floats  #: (M, J) [s]
+    delay: Floats  #: (M, J) [s] of every floor on every channel; inf where it cannot take part
+    bound: Floats | None  #: (M, J) [s] proven lower bounds on the delays; None if the solver proves none
+
+
+def best_decision(state: RoundState, tradeoff: float, solver: str = "exact") -> Decision:
     """Decide a round: `exact` finds the global optimum, `paper` runs Algorithm 1."""
-    return decided(
-        partial(_solved, state, tradeoff, solver),
-        is_small=_is_small(state),
-        first_delay=partial(first_delay, solver),
-    )
+    return _interpreted_once(state, solver, lambda: _decision(state, _found(state, tradeoff, solver), solver))
 
 
-def _is_small(state: RoundState) -> bool:
-    """Whether the interpreter decides the round before the compiler would be loaded."""
-    return state.weather.uplink_gain.size <= _SMALL
+def solve(state: RoundState, tradeoff: float, solver: str = "exact") -> Solution:
+    """The best decision with what is proven about it and why floors are left out, which takes a little longer."""
+    return _interpreted_once(state, solver, lambda: _solution(state, tradeoff, solver))
+
+
+def _interpreted_once(state: RoundState, solver: str, decide: Callable[[], Result]) -> Result:
+    """The result of `decide`; the interpreter gets the first small round before the compiler is loaded."""
+    is_small = state.floors * state.channels <= _SMALL
+    return decided(decide, is_small=is_small, first_delay=partial(first_delay, solver))
 
 
 def first_delay(solver: str) -> str:
@@ -40,26 +57,35 @@ def first_delay(solver: str) -> str:
     return "" if is_ready else "the solver is compiled once, which takes a minute or more"
 
 
-def _solved(state: RoundState, tradeoff: float, solver: str) -> Solution:
+def _found(state: RoundState, tradeoff: float, solver: str) -> _Found:
     packed, download = pack(state)
     if solver == "exact":
         delays = least_delays(packed, download)
-        best = assign(delays.best, state.queue, tradeoff)
-        delay, gap = delays.best, _gap(best, delays.best, delays.bound, state.queue, tradeoff)
-    else:
-        delay = descended_delays(packed, download)
-        best, gap = alternate(delay, state.queue, tradeoff), None
-    decision = Decision(channel=best.channel, allocation=_allocation(state, packed, best, solver))
+        return _Found(assign(delays.best, state.queue, tradeoff), packed, download, delays.best, delays.bound)
+    delay = descended_delays(packed, download)
+    return _Found(alternate(delay, state.queue, tradeoff), packed, download, delay, None)
+
+
+def _decision(state: RoundState, found: _Found, solver: str) -> Decision:
+    channel = found.assignment.channel
+    return Decision(channel=channel, allocation=_allocation(state, found.packed, channel, solver))
+
+
+def _solution(state: RoundState, tradeoff: float, solver: str) -> Solution:
+    found = _found(state, tradeoff, solver)
+    best = found.assignment
     return Solution(
-        decision, best.delay, best.objective, gap, reasons(state, packed, download, best.channel, delay, solver)
+        _decision(state, found, solver),
+        best.delay,
+        best.objective,
+        None if found.bound is None else _gap(best, found.delay, found.bound, state.queue, tradeoff),
+        reasons(state, found.packed, found.download, best.channel, found.delay, solver),
     )
 
 
 def exact_delays(state: RoundState) -> Floats:
     """Least delay of every floor on every channel, (M, J) [s]; inf where it cannot take part."""
-    return decided(
-        lambda: least_delays(*pack(state)).best, is_small=_is_small(state), first_delay=partial(first_delay, "exact")
-    )
+    return _interpreted_once(state, "exact", lambda: least_delays(*pack(state)).best)
 
 
 def fastest_delay(state: RoundState) -> float:
@@ -81,13 +107,13 @@ def _gap(best: Assignment, delay: Floats, bound: Floats, queue: Floats, tradeoff
     return max(0.0, (best.objective - proven.objective) / max(1.0, tradeoff * best.delay))
 
 
-def _allocation(state: RoundState, packed: Packed, best: Assignment, solver: str) -> Allocation:
+def _allocation(state: RoundState, packed: Packed, channel: Ints, solver: str) -> Allocation:
     """Cuts, frequencies and powers of the floors served; other floors get the shallowest cut, 0 Hz and 0 W."""
-    devices, floors = state.plant.devices.floor.size, state.plant.gateways.count
+    devices = state.plant.devices.floor.size
     cut, frequency = np.full(devices, state.plant.workload.min_cut), np.zeros(devices)
-    power = np.zeros(floors)
+    power = np.zeros(state.floors)
     plan = exact_plan if solver == "exact" else descended_plan
-    for m in np.flatnonzero(best.channel >= 0):
+    for m in np.flatnonzero(channel != IDLE):
         rows = slice(int(packed.first[m]), int(packed.first[m + 1]))  # devices of the floor
-        power[m] = min(plan(packed, int(m), int(best.channel[m]), cut[rows], frequency[rows]), packed.max_power[m])
+        power[m] = min(plan(packed, int(m), int(channel[m]), cut[rows], frequency[rows]), packed.max_power[m])
     return Allocation(cut, frequency, power)

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from fedfloor.arrays import Floats, Ints
 from fedfloor.errors import DataError, named
 from fedfloor.references import find_reference, is_users, where_raised
-from fedfloor.scenario.expand import stream
 from fedfloor.scenario.resolved import Device, Scenario
+from fedfloor.streams import key_stream
 from fedfloor.training.data.partition import Wish, by_classes, by_shards, dirichlet, iid
 from fedfloor.training.data.paths import MissingFilesError
 from fedfloor.training.data.recorded import OnStep, Recorded, read_recorded
@@ -261,7 +261,7 @@ def _shares(scenario: Scenario, labels: npt.NDArray[Any]) -> list[Ints]:
         for floor in scenario.floors
         for device in floor.devices
     ]
-    rng = stream(scenario.seed_of_plant, "data")
+    rng = key_stream(scenario.seed_of_plant, "data")
     if data.partition == "classes":
         return by_classes(labels, wishes, classes=classes, fraction=data.non_iid_fraction, rng=rng)
     if data.partition == "dirichlet":

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fedfloor.arrays import Bools, Ints
 from fedfloor.errors import DataError, MissingExtraError, named, shown
 from fedfloor.scenario.data import Data
-from fedfloor.scenario.expand import stream
+from fedfloor.streams import key_stream
 from fedfloor.training.data.kept import kept_arrays
 from fedfloor.training.data.paths import NamedFile
 
@@ -68,7 +68,7 @@ def read_pictures(
     is_test = said == "test"
     for holder in np.unique(holders):
         open_ = np.flatnonzero((holders == holder) & (said == ""))
-        rng = stream(seed, f"data.test.{holder}")
+        rng = key_stream(seed, f"data.test.{holder}")
         is_test[_drawn(labels, open_, data.test_share or _SHARE, rng, data.name)] = True
     return Pictures(**arrays, labels=labels, holders=holders, is_test=is_test)
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Ints
 from fedfloor.errors import DataError, advice_for, named, shown
-from fedfloor.scenario.expand import stream
 from fedfloor.scenario.resolved import Scenario
+from fedfloor.streams import key_stream
 from fedfloor.training.data.paths import MissingFilesError, NamedFile, named_files
 from fedfloor.training.data.pictures import check_pictures, read_pictures
 from fedfloor.training.data.windows import TEST, TRAINING, check_windows, read_windows, sides
@@ -135,7 +135,7 @@ def _windows(scenario: Scenario, only: str | None, is_part: bool, on_step: OnSte
         only=only,
         on_file=lambda done: on_step(f"{done} of {len(files)} files"),
     )
-    rng = stream(scenario.seed_of_plant, "data.test")
+    rng = key_stream(scenario.seed_of_plant, "data.test")
     side = sides(windows, [file.path for file in files], data, rng, is_part=is_part)
     origin = f"{len(files)} {'file' if len(files) == 1 else 'files'} {named(data.name)}"
     return _shaped(windows.samples, scenario), windows.labels, windows.holders, side, origin

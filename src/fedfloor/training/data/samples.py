@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Floats, Ints, Labels
+from fedfloor.streams import Stream, run_stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,5 +31,5 @@ class Samples:
 
 def batch_of(numbers: Ints, size: int, seed: int, index: int, device: int, iteration: int) -> Ints:
     """Batch of a device in a round, drawn from its sample numbers without replacement, by a stream of its own."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, index, device, iteration)))
+    rng = run_stream(seed, Stream.BATCH, index, device, iteration)
     return np.sort(rng.choice(numbers, size=min(size, numbers.size), replace=False))

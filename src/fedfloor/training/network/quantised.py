@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Vector
+from fedfloor.streams import Stream, run_stream
 from fedfloor.training.network.weights import Piece
 
 #: bits per number -> its type in a message
@@ -48,12 +49,12 @@ class Quantised:
 
 def boundary_stream(seed: int, index: int, device: int, iteration: int) -> np.random.Generator:
     """Random numbers that round what crosses a device's cut in an iteration, first up, then down."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3, index, device, iteration)))
+    return run_stream(seed, Stream.BOUNDARY, index, device, iteration)
 
 
 def upload_stream(seed: int, index: int, floor: int) -> np.random.Generator:
     """Random numbers that round a floor's update in a round."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(4, index, floor)))
+    return run_stream(seed, Stream.UPLOAD, index, floor)
 
 
 def quantised(values: Vector, bits: int, rng: np.random.Generator) -> Quantised:

@@ -3,7 +3,6 @@
 __all__ = ["Layout", "Piece", "average", "distance", "initial_weights", "mean_of"]
 
 import math
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fedfloor.arrays import Floats, Vector
+from fedfloor.streams import first_weights_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _as_kind(values: Tensor, like: Tensor) -> Tensor:
 
 def initial_weights(network: nn.Module, *, seed: int) -> None:
     """Kaiming-normal weights (fan-in, ReLU) and zero biases of convolutions and linear layers, from a seed."""
-    generator = torch.Generator().manual_seed(zlib.crc32(b"initial weights") ^ seed)
+    generator = torch.Generator().manual_seed(first_weights_seed(seed))
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
