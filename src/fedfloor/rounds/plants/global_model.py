@@ -1,6 +1,6 @@
 """The model that floors learn together, as the base station keeps it: what all plants that learn have in common."""
 
-__all__ = ["GlobalModel", "Received", "Tested", "diverged", "served_weights"]
+__all__ = ["GlobalModel", "Received", "Tested", "diverged", "inputs_of", "served_weights"]
 
 import math
 import time
@@ -24,6 +24,7 @@ from fedfloor.training.aggregation.contract import Rule
 from fedfloor.training.aggregation.gaps import Gaps
 from fedfloor.training.aggregation.normalising import iteration_scales
 from fedfloor.training.exchange import Exchange
+from fedfloor.training.network.built import Inputs
 from fedfloor.training.network.weights import Layout, distance
 from fedfloor.training.tasks import Task
 from fedfloor.workers.engine import Engine
@@ -262,6 +263,24 @@ def served_weights(state: PlantState, layout: Layout, scenario: Scenario) -> Vec
     if scenario.aggregation.averaged_decay > 0.0 and averaged is not None:
         return _vector(averaged, weights.size)
     return weights
+
+
+def inputs_of(state: PlantState, channels: int) -> Inputs | None:
+    """How a checkpoint's model scales its inputs, as `GlobalModel.snapshot` says it; None if an old one does not say.
+
+    Raises a ValueError if the numbers do not fit the channels.
+    """
+    inputs = state.values.get("inputs")
+    if inputs is None:
+        return None
+    if not isinstance(inputs, dict):
+        raise ValueError(f"inputs must be a table, got {shown(inputs)}")
+    values = {f"inputs.{key}": value for key, value in inputs.items()}
+    mean = numbers_from(values, "inputs.mean", channels, least=-math.inf)
+    deviation = numbers_from(values, "inputs.deviation", channels)
+    if not np.all(deviation > 0.0):
+        raise ValueError(f"inputs.deviation must be {channels} numbers > 0, got {shown(inputs['deviation'])}")
+    return Inputs(mean, deviation)
 
 
 def _weights_of(state: PlantState, layout: Layout) -> Vector:
