@@ -18,6 +18,7 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.scenario.section import Flag, Int0, Int1, PositiveReal, Section
 
 Seconds = Annotated[tuple[NonNegativeFloat, ...], Field(max_length=4097)]
+_REMEDY = "Install the same version of fedfloor on both machines"  #: a task is written by a program
 Kind = TypeVar("Kind", bound=Section)
 
 
@@ -157,9 +158,10 @@ def parse_task(text: str, kind: type[Kind], sender: str) -> Kind:
     try:
         return kind.model_validate(json.loads(text))
     except ValidationError as error:
-        raise DeploymentError(one_line(error, f"the task of {sender}")) from None
+        raise DeploymentError(one_line(error, f"the task of {sender}", remedy=_REMEDY)) from None
     except (ValueError, RecursionError) as error:
-        raise DeploymentError(f"the task of {sender}: is not valid JSON: {error!s:.200}") from None
+        problem = f"is not valid JSON: {error!s:.200}"
+        raise DeploymentError(f"the task of {sender}: {problem}. {_REMEDY}") from None
 
 
 def permissions(deploy: Deploy) -> list[str]:
