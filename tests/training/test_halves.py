@@ -18,6 +18,7 @@ from fedfloor.training.halves import Bottom, DeviceRound, Sent, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs
 from fedfloor.training.network.quantised import Quantised, quantised
 from fedfloor.training.network.split import joined_step, sgd_step
+from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.work import Job, Work
 
 NETWORKS = {
@@ -167,7 +168,7 @@ def device_and_work(model: Model, *, kind: type, **changed: Any) -> tuple[Work, 
     labels = rng.integers(0, 10, 40)
     first, held = np.array([0, 15, 40]), np.arange(40)
     data = Samples(images, labels, first, held, images, labels, np.full(channels, 120.0), np.full(channels, 70.0))
-    job = Job(model, seed=3, learning_rate=RATE, iterations=ITERATIONS, batch=np.array([5, BATCH]), **changed)
+    job = Job(model, seed=3, schedule=RateSchedule(RATE), iterations=ITERATIONS, batch=np.array([5, BATCH]), **changed)
     return Work(job, data), data
 
 

@@ -18,7 +18,7 @@ from fedfloor.errors import DeploymentError, shown
 from fedfloor.training.comparing import compare
 from fedfloor.training.data.samples import Samples
 from fedfloor.training.network.built import Inputs
-from fedfloor.training.tasks import named_model
+from fedfloor.training.tasks import EstimateTask, GradientTask, Task, named_model
 from fedfloor.training.work import Job, Work, is_short_of_memory
 
 
@@ -39,7 +39,7 @@ class Surveyor:
     def survey(self, weights: Vector, limit: int) -> Surveyed:
         """Statistics and mean of the gradients of at most `limit` samples at these weights (P,)."""
         gradient = np.empty_like(weights)
-        with self._named("estimate"):
+        with self._named(EstimateTask):
             found = self._work.estimate(self.task.number, limit, weights, gradient)
         self._refuse_infinite(found.sigma, found.norm, found.smoothness)
         self._last = limit, weights, gradient
@@ -51,16 +51,16 @@ class Surveyor:
         if self._last is None:
             raise DeploymentError("there is no gradient to compare with the mean")
         (limit, weights, gradient), self._last = self._last, None
-        with self._named("gradient"):
+        with self._named(GradientTask):
             found = compare(self._work, self.task.number, limit, weights, gradient, mean.astype(np.float64))
         self._refuse_infinite(found.delta, found.smoothness)
         return Compared((Distance(self.task.name, found.delta, found.smoothness),))
 
     @contextlib.contextmanager
-    def _named(self, activity: str) -> Iterator[None]:
+    def _named(self, task: type[Task[object]]) -> Iterator[None]:
         """Raise what goes wrong in the network as an error with a sentence for people."""
         try:
-            with named_model(self.task.model.name, activity):
+            with named_model(self.task.model.name, task):
                 yield
         except (MemoryError, RuntimeError) as error:
             if not is_short_of_memory(error):
@@ -87,14 +87,13 @@ def work_of(
     job = Job(
         model=first.model,
         seed=first.seed,
-        learning_rate=first.learning_rate,
+        schedule=schedule_of(first),
         iterations=first.local_iterations,
         batch=batch,
         redraw=first.redraw_batch,
         apart=True,
         boundary=first.boundary,
         momentum=first.momentum or 0.0,
-        schedule=schedule_of(first),
     )
     order = np.argsort([task.number for task in tasks])  # as `first` of the samples counts them
     images = np.concatenate([held[place][0] for place in order])

@@ -12,7 +12,7 @@ from fedfloor.errors import FailedRunError
 from fedfloor.scenario.model import Model
 from fedfloor.training.halves import DeviceRound, Sent, Top, TopStep
 from fedfloor.training.network.built import BuiltNetwork, Inputs
-from fedfloor.training.tasks import named_model
+from fedfloor.training.tasks import TrainTask, named_model
 from fedfloor.training.work import is_short_of_memory
 from fedfloor.workers.parcels import Shelf, receive, send
 from fedfloor.workers.processes import end_with, packed_failure
@@ -27,14 +27,14 @@ class _Tops:
 
     def begin(self, number: int, model: Model, settings: DeviceRound, inputs: Inputs, weights: Vector) -> None:
         """Begin the round of one device."""
-        with named_model(model.name, "train"):
+        with named_model(model.name, TrainTask):
             network = self._network(model, settings.seed)
             self._tops[number] = Top(network, settings, inputs, weights), network
 
     def step(self, number: int, received: Sent | None, labels: Labels | None) -> TopStep:
         """Do one iteration of a device."""
         top, network = self._tops[number]
-        with named_model(network.model.name, "train"):
+        with named_model(network.model.name, TrainTask):
             return top.step(received, labels)
 
     def end(self, number: int) -> Vector:

@@ -39,7 +39,7 @@ from fedfloor.deploy.tasks import FloorTask
 from fedfloor.errors import DeploymentError
 from fedfloor.training.network.built import BuiltNetwork, Inputs
 from fedfloor.training.network.weights import average, mean_of
-from fedfloor.training.tasks import Task, carry_out
+from fedfloor.training.tasks import TrainTask, carry_out
 
 
 @dataclass(slots=True, eq=False)
@@ -88,14 +88,13 @@ class WholeFloor:
         self._refuse(order)
         start = start_of(order, floor, layout)
         work = work_of(floor.devices, [(data.samples, data.labels) for data in self.held], inputs)
-        options = {} if order.iterations is None else {"iterations": order.iterations}
         models: list[Vector] = []
         losses: list[float] = []
         shares: list[Share] = []
         for task, cut in zip(floor.devices, order.cuts.tolist(), strict=True):
             begun, out = time.perf_counter(), np.empty((1, layout.size), np.float32)
             places = np.array([task.number]), np.array([cut])
-            result = carry_out(work, Task("train", (turn.round, *places), 1, options=options), start, out)
+            result = carry_out(work, TrainTask(turn.round, *places, order.iterations), start, out)
             losses.append(float(result[0, 0]))
             if not (math.isfinite(losses[-1]) and np.isfinite(out).all()):
                 raise DeploymentError(f"{task.name}: its loss or its weights are not finite")

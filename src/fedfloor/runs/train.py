@@ -255,7 +255,7 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
     return Job(
         model=scenario.model,
         seed=scenario.seed,
-        learning_rate=training.learning_rate,
+        schedule=RateSchedule.of(training),
         iterations=training.local_iterations,
         batch=batch,
         redraw=training.redraw_batch,
@@ -264,7 +264,6 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
         device=device,
         sample_losses=sample_losses,
         momentum=training.momentum,
-        schedule=RateSchedule.of(training),
     )
 
 

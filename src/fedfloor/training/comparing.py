@@ -1,6 +1,6 @@
 """How a device's gradient compares with the gradient on all data: what Theorem 1 asks for beside `Work.estimate`."""
 
-__all__ = ["Comparison", "change_per_length", "compare", "step_along"]
+__all__ = ["Comparison", "change_per_length", "compare"]
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Vector
-from fedfloor.training.network.weights import distance
+from fedfloor.training.network.weights import distance, step_along
 from fedfloor.training.work import Work
 
 
@@ -20,15 +20,6 @@ class Comparison:
     smoothness: float  #: change of the device's gradient over a step along the mean, per length of the step
 
 
-def step_along(weights: Vector, gradient: npt.NDArray[np.floating], learning_rate: float) -> Vector:
-    """The weights (P,) after one step of gradient descent.
-
-    The smoothness of a device's loss is measured along the mean gradient of all devices too. A device's own step alone
-    does not do: one that holds a single class has solved it after that step, and a vanished gradient looks smooth.
-    """
-    return (weights - learning_rate * gradient).astype(np.float32)
-
-
 def change_per_length(there: Vector, here: Vector, length: float) -> float:
     """Change of a gradient (P,) over a step, per length of the step; 0 for a step of no length."""
     return distance(there, here) / length if length > 0.0 else 0.0
@@ -37,7 +28,11 @@ def change_per_length(there: Vector, here: Vector, length: float) -> float:
 def compare(
     work: Work, n: int, limit: int, weights: Vector, gradient: Vector, mean: npt.NDArray[np.floating]
 ) -> Comparison:
-    """Compare the gradient (P,) of device n at these weights with the mean of all."""
+    """Compare the gradient (P,) of device n at these weights with the mean of all.
+
+    The smoothness of a device's loss is measured along the mean gradient of all devices too. A device's own step alone
+    does not do: one that holds a single class has solved it after that step, and a vanished gradient looks smooth.
+    """
     probe, there = step_along(weights, mean, work.job.learning_rate), np.empty_like(gradient)
     work.gradient(n, limit, probe, there)
     return Comparison(distance(gradient, mean), change_per_length(there, gradient, distance(probe, weights)))

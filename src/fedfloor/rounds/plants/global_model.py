@@ -26,7 +26,7 @@ from fedfloor.training.aggregation.normalising import iteration_scales
 from fedfloor.training.exchange import Exchange
 from fedfloor.training.network.built import Inputs
 from fedfloor.training.network.weights import Layout, distance
-from fedfloor.training.tasks import Task
+from fedfloor.training.tasks import EvaluateTask
 from fedfloor.workers.engine import Engine
 
 _UPLOAD_ERROR = "upload_error"  #: name of the rounding errors in a checkpoint
@@ -202,12 +202,11 @@ class GlobalModel:
     def _evaluated(self, weights: Vector) -> tuple[Ints | None, float]:
         size = self.engine.work.samples.test_labels.size
         steps = range(0, size, _TESTED_AT_ONCE)
-        tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
+        tasks = [EvaluateTask(begin, min(begin + _TESTED_AT_ONCE, size)) for begin in steps]
         results = [result for result, _ in self.engine.run(tasks, weights)]
         loss = math.fsum(loss for _, loss in results) / size
-        if results[0][0] is None:
-            return None, loss
-        return np.sum([confusion for confusion, _ in results], axis=0), loss
+        confusions = [confusion for confusion, _ in results if confusion is not None]
+        return np.sum(confusions, axis=0) if confusions else None, loss
 
     def snapshot(self, simulated: PlantState, more: Mapping[str, JsonValue]) -> PlantState:
         """The state of a plant: the model, how inputs are scaled, its simulated part, and what else it keeps."""

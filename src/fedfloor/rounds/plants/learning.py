@@ -26,9 +26,9 @@ from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics, corrected_delta
 from fedfloor.training.aggregation.registry import make_rule
-from fedfloor.training.comparing import change_per_length, step_along
-from fedfloor.training.network.weights import average, distance, mean_of
-from fedfloor.training.tasks import Task
+from fedfloor.training.comparing import change_per_length
+from fedfloor.training.network.weights import average, distance, mean_of, step_along
+from fedfloor.training.tasks import EstimateTask, GradientTask
 from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
 
@@ -171,7 +171,7 @@ class LearningPlant:
     def _training_loss(self, weights: Vector) -> float:
         """Loss over the devices' samples, or over as many of each as an estimate looks at."""
         counts, limit = self._counts(), self.scenario.participation.estimate_samples
-        tasks = [Task("gradient", (n, limit), 1) for n in range(counts.size)]
+        tasks = [GradientTask(n, limit) for n in range(counts.size)]
         losses = [loss for loss, _ in self.engine.run(tasks, weights)]
         return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
 
@@ -202,7 +202,7 @@ class LearningPlant:
         training, counts, rate = self.scenario.training, self._counts(), self.engine.work.job.rate(self.index)
         current, velocity = weights, np.zeros(weights.size)
         for _ in range(training.local_iterations):
-            tasks = [Task("gradient", (n, None), 1) for n in range(counts.size)]
+            tasks = [GradientTask(n, None) for n in range(counts.size)]
             gradients = (gradient[0] for _, gradient in self.engine.run(tasks, current))
             velocity = training.momentum * velocity + mean_of(counts.tolist(), gradients, weights.size)
             current = (current - rate * velocity).astype(np.float32)
@@ -211,7 +211,7 @@ class LearningPlant:
     def _estimate(self) -> None:
         """Estimate what Theorem 1 asks for at the current weights, and the rates that follow (Sec. IV)."""
         participation, counts, size = self.scenario.participation, self._counts(), self.weights.size
-        tasks = [Task("estimate", (n, participation.estimate_samples), 1) for n in range(counts.size)]
+        tasks = [EstimateTask(n, participation.estimate_samples) for n in range(counts.size)]
         estimates: list[Estimate] = []
         with _Rows(size) as gradients:
 
@@ -243,7 +243,7 @@ class LearningPlant:
         length = distance(probe, self.weights)
         if length == 0.0:
             return np.zeros(len(gradients))
-        tasks = [Task("gradient", (n, limit), 1) for n in range(len(gradients))]
+        tasks = [GradientTask(n, limit) for n in range(len(gradients))]
         changed = (gradient[0] for _, gradient in self.engine.run(tasks, probe))
         return np.array(
             [change_per_length(there, here, length) for there, here in zip(changed, gradients, strict=True)]
