@@ -32,7 +32,7 @@ ORDER = {
     "policies registry objects",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
-    "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial",
+    "training": "schedule data network exchange aggregation floors halves work comparing measuring tasks trial",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
     "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding "
     "verifying",

@@ -1,6 +1,6 @@
 """What a gateway and its devices must know to take part in a run, as the base station tells them when they join."""
 
-__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "permissions", "task_text"]
+__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "permissions", "refuse_round", "task_text"]
 
 import json
 from typing import Annotated, Any, Literal, TypeVar
@@ -162,6 +162,17 @@ def parse_task(text: str, kind: type[Kind], sender: str) -> Kind:
     except (ValueError, RecursionError) as error:
         problem = f"is not valid JSON: {error!s:.200}"
         raise DeploymentError(f"the task of {sender}: {problem}. {_REMEDY}") from None
+
+
+def refuse_round(task: DeviceTask, *, cut: int, iterations: int, depth: int) -> None:
+    """Refuse a round that the scenario does not allow a device, whose network has `depth` layers."""
+    if not task.min_cut <= cut <= depth:
+        raise DeploymentError(f"the cut must be training.min_cut = {task.min_cut} to {depth}, got {cut}")
+    most = task.local_iterations + (task.extra_iterations or 0)
+    if not 1 <= iterations <= most:
+        extra = " + training.extra_iterations" if task.extra_iterations else ""
+        limits = f"1 to training.local_iterations{extra} = {most}"
+        raise DeploymentError(f"the number of iterations must be {limits}, got {iterations}")
 
 
 def permissions(deploy: Deploy) -> list[str]:

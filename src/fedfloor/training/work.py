@@ -129,9 +129,11 @@ class _StepLosses:
 class Work:
     """A network, samples, and the computations on them."""
 
-    def __init__(self, job: Job, samples: Samples) -> None:
+    def __init__(self, job: Job, samples: Samples, network: BuiltNetwork | None = None) -> None:
+        """Work in a network of its own, or in one that nobody else uses meanwhile."""
         self.job, self.samples = job, samples
-        self._built = BuiltNetwork(job.model, job.seed, job.device)
+        self._built = BuiltNetwork(job.model, job.seed, job.device) if network is None else network
+        torch.set_num_threads(1)  # as when the network was built, whatever happened since
         self._device = self._built.device
         self.network, self.layout = self._built.network, self._built.layout
         self._inputs = Inputs(samples.mean, samples.deviation)

@@ -27,7 +27,8 @@ from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics, corrected_delta
 from fedfloor.training.aggregation.registry import make_rule
 from fedfloor.training.comparing import change_per_length
-from fedfloor.training.network.weights import average, distance, mean_of, step_along
+from fedfloor.training.floors import DeviceResult, floor_result
+from fedfloor.training.network.weights import distance, mean_of, step_along
 from fedfloor.training.tasks import EstimateTask, GradientTask
 from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
@@ -105,16 +106,14 @@ class LearningPlant:
         iterations = None if counts is None else counts[self._floor[devices]]
         results = train_devices(self.engine, self.index, devices, cuts, downloaded, iterations=iterations)
         for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
-            losses: list[tuple[float, float, float]] = []
-            model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
+            result = floor_result(self._checked(group, counts=bool(outcome.completed[m])), start.size)
             if target is not None:
-                divergence[m] = distance(model[learnt], target[learnt])
+                divergence[m] = distance(result.model[learnt], target[learnt])
             if outcome.completed[m]:
-                points = math.fsum(weight for weight, _, _ in losses)
-                loss = math.fsum(weight * value for weight, value, _ in losses) / points
-                rms_loss[m] = math.sqrt(math.fsum(weight * square for weight, _, square in losses) / points)
-                sent = self._model.uploaded(model, downloaded, index=self.index, floor=m)
-                received.append(Received(m, points, loss, sent, None if counts is None else int(counts[m])))
+                rms_loss[m] = result.rms_loss
+                sent = self._model.uploaded(result.model, downloaded, index=self.index, floor=m)
+                count = None if counts is None else int(counts[m])
+                received.append(Received(m, result.points, result.loss, sent, count))
         loss_of_floors = self._model.advance(self.index, received, decision.weight)
         train_time = time.perf_counter() - begun
         tested = self._model.tested(self.index)
@@ -175,14 +174,8 @@ class LearningPlant:
         losses = [loss for loss, _ in self.engine.run(tasks, weights)]
         return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
 
-    def _checked(
-        self,
-        group: Iterator[tuple[int, float, float, Vector]],
-        losses: list[tuple[float, float, float]],
-        *,
-        counts: bool,
-    ) -> Iterator[tuple[float, Vector]]:
-        """Batch size and weights of a floor's devices, for averaging; adds its size, loss and square to `losses`.
+    def _checked(self, group: Iterator[tuple[int, float, float, Vector]], *, counts: bool) -> Iterator[DeviceResult]:
+        """Results of a floor's devices.
 
         A value that is not finite ends the run, unless the floor trains for a measurement only and does not count.
         """
@@ -191,8 +184,7 @@ class LearningPlant:
                 floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
                 problem = f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite"
                 raise diverged(self.index, problem)
-            losses.append((float(self._batch[n]), loss, square))
-            yield float(self._batch[n]), weights
+            yield DeviceResult(float(self._batch[n]), loss, weights, square)
 
     def _counts(self) -> Ints:
         return np.diff(self.engine.work.samples.first)
