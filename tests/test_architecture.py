@@ -34,8 +34,8 @@ ORDER = {
     "endless coupled exact paper reasons solve",
     "training": "schedule data network exchange aggregation floors halves work comparing measuring tasks trial",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
-    "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding "
-    "verifying",
+    "training/data": "samples checking matlab sources fetching kept paths tables windows pictures recorded partition "
+    "holding verifying",
     "training/network": "models blocks description losses split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record past events summary plants loop listeners",
