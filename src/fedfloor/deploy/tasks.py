@@ -109,7 +109,7 @@ def floor_tasks(scenario: Scenario, *, measure: bool = False) -> tuple[FloorTask
                     seed=scenario.seed,
                     plant_seed=scenario.plant_seed,
                     model=scenario.model,
-                    predicts="numbers" if training.task == "regression" else None,
+                    predicts="numbers" if training.predicts_numbers else None,
                     local_iterations=training.local_iterations,
                     extra_iterations=training.extra_iterations or None,
                     learning_rate=training.learning_rate,
