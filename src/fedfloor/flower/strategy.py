@@ -25,7 +25,15 @@ from fedfloor.rounds.summary import result_of_test
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import claimed_folder, drive, earlier_rounds
 from fedfloor.runs.options import RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, as_begun, label_of, planned_run, refuse_unnamed
+from fedfloor.runs.planned import (
+    PlannedRun,
+    ScenarioSource,
+    as_begun,
+    label_of,
+    planned_run,
+    refuse_unnamed,
+    with_every_checkpoint,
+)
 from fedfloor.scheduling.objects import PolicySource
 from fedfloor.scheduling.traits import needs_sample_losses, needs_training
 
@@ -125,7 +133,9 @@ class FedFloor(Strategy):
                 evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
                 evaluate_fn=evaluate_fn,
             )
-            return self._run(planned if nodes.are_simulated else _with_checkpoints(planned), exchange, initial_arrays)
+            return self._run(
+                planned if nodes.are_simulated else with_every_checkpoint(planned), exchange, initial_arrays
+            )
 
     def _planned(self, rounds: int) -> PlannedRun:
         """The run, checked before anything is sent or written."""
@@ -230,12 +240,6 @@ class FedFloor(Strategy):
     ) -> MetricRecord | None:
         """Refused: see `start`."""
         _refuse_outer()
-
-
-def _with_checkpoints(planned: PlannedRun) -> PlannedRun:
-    """The run with a checkpoint after every round, as rounds of real machines take long."""
-    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
-    return replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
 
 
 def _refuse_outer() -> NoReturn:

@@ -8,7 +8,7 @@ from fedfloor.errors import RunLogError, named
 from fedfloor.notebooks.cards import card, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.plants.global_model import GlobalModel, inputs_of, served_weights
-from fedfloor.rounds.summary import root_mean_square
+from fedfloor.rounds.summary import accuracy_of, root_mean_square
 from fedfloor.runs.answers import Answer
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
@@ -103,7 +103,7 @@ def evaluate_run(
         data=holding.origin,
         same_data=checkpoint.origin.data == fingerprint(holding.samples),
         samples=int(samples.test_labels.size),
-        accuracy=None if confusion is None else float(confusion.trace() / confusion.sum()),
+        accuracy=accuracy_of(confusion),
         loss=loss,
         confusion=None if confusion is None else confusion.tolist(),
         exported=None if export is None else str(export),

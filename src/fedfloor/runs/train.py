@@ -22,7 +22,7 @@ from fedfloor.rounds.loop import Listener
 from fedfloor.rounds.plants.global_model import inputs_of
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
-from fedfloor.rounds.summary import RunSummary, root_mean_square, summarise
+from fedfloor.rounds.summary import RunSummary, accuracy_of, root_mean_square, summarise
 from fedfloor.runs.bounds import run_bounds
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
@@ -115,7 +115,7 @@ class TrainedRun(Shown):
     @property
     def accuracy(self) -> float | None:
         """Test accuracy of the final model; None if numbers are predicted."""
-        return None if self.confusion is None else float(np.trace(self.confusion) / self.confusion.sum())
+        return accuracy_of(self.confusion)
 
     @property
     def error(self) -> float | None:

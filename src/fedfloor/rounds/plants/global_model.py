@@ -15,7 +15,7 @@ from fedfloor.arrays import Floats, Ints, Vector
 from fedfloor.costs.compute import floor_sum
 from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
-from fedfloor.rounds.summary import final_rounds
+from fedfloor.rounds.summary import accuracy_of, final_rounds
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.theory.participation import divergence_of_updates, rates_of_updates, recent_mean
 from fedfloor.training.aggregation.aggregator import Aggregator
@@ -182,8 +182,8 @@ class GlobalModel:
             return Tested()
         begun = time.perf_counter()
         confusion, loss = self.evaluate()
-        raw = None if self._averaged is None else _accuracy(self._evaluated(self.weights)[0])
-        return Tested(_accuracy(confusion), loss, time.perf_counter() - begun, raw)
+        raw = None if self._averaged is None else accuracy_of(self._evaluated(self.weights)[0])
+        return Tested(accuracy_of(confusion), loss, time.perf_counter() - begun, raw)
 
     @property
     def has_test_set(self) -> bool:
@@ -294,10 +294,6 @@ def _vector(values: npt.NDArray[np.generic], size: int) -> Vector:
     if values.shape != (size,) or values.dtype != np.float32 or not np.isfinite(values).all():
         raise ValueError(f"{_AVERAGED} must be finite float32 ({size},), got {values.dtype} {values.shape}")
     return values.astype(np.float32)
-
-
-def _accuracy(confusion: Ints | None) -> float | None:
-    return None if confusion is None else float(np.trace(confusion) / confusion.sum())
 
 
 def _weighted_points(received: Sequence[Received], weight: Floats | None) -> Floats:
