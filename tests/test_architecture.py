@@ -20,8 +20,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
-    "": "errors characters units arrays references files arguments notebooks scenario costs weather theory scheduling "
-    "training policies workers rounds runs deploy flower reports api cli",
+    "": "errors signals characters units arrays references files arguments notebooks scenario costs weather theory "
+    "scheduling training policies workers rounds runs deploy flower reports api cli",
     "notebooks": "frames cards bars",
     "scenario": "catalogue section findings layers numbers model data file profiles schema commenting resolved members "
     "expand reading",
@@ -56,7 +56,7 @@ ORDER = {
     "reports/measures": "seeds curves accuracy phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs grids comparisons scenarios certificates machines",
-    "cli": "completing options signals show commands",
+    "cli": "completing options show commands",
     "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs grids "
     "reports comparisons",
 }
