@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import fields
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Self
@@ -16,7 +17,7 @@ from typing import Self
 from fedfloor.deploy.authority import BASE_STATION, make_authority, parties_of
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.commands import run_server
-from fedfloor.deploy.options import LocalOptions, ServerOptions
+from fedfloor.deploy.options import LocalOptions, RoundsOptions, ServerOptions
 from fedfloor.deploy.serving import DeployedRun
 from fedfloor.deploy.tasks import permissions
 from fedfloor.rounds.events import Tell
@@ -34,17 +35,8 @@ _PATIENCE = 5.0  #: [s] that a process may take to end by itself
 def run_local(planned: PlannedRun, options: LocalOptions, *, own: bool = False, tell: Tell) -> DeployedRun:
     """Run a plant on this machine until the last round has ended; devices hold their shares of the scenario's data."""
     with LocalMachines(planned, options, own=own) as plant:
-        server = ServerOptions(
-            listen=f"{_HOST}:0",
-            certs=plant.folder_of(Role.SERVER, BASE_STATION),
-            resume=options.resume,
-            wait=options.wait,
-            until_accuracy=options.until_accuracy,
-            until_loss=options.until_loss,
-            until_clock=options.until_clock,
-            workers=options.workers,
-            data_dir=options.data_dir,
-        )
+        shared = {field.name: getattr(options, field.name) for field in fields(RoundsOptions)}
+        server = ServerOptions(listen=f"{_HOST}:0", certs=plant.folder_of(Role.SERVER, BASE_STATION), **shared)
         return run_server(planned, server, tell=tell, on_listening=plant.start)
 
 
