@@ -45,7 +45,7 @@ ORDER = {
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
-    "orders device whole_floor member gateway radio station holdings serving running kept commands local",
+    "orders device whole_floor member gateway radio station holdings serving running kept programs commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "flower": "errors nodes memory plant strategy floors writing",
     "flower/floors": "config data records exchange grid server client",
