@@ -106,7 +106,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
-    """A message in one piece, for whoever carries tensors by himself."""
+    """A message as one frame and its tensors, for a transport that sends tensors separately."""
 
     frame: bytes  #: everything but the numbers of its tensors
     tensors: tuple[npt.NDArray[Any], ...]  #: those that are not empty, in the order of the message's fields

@@ -18,7 +18,7 @@ from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioErr
 from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
-from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
+from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -126,7 +126,7 @@ class FedFloor(Strategy):
             names = [floor.name for floor in planned.scenario.floors]
             nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
             nodes.wait_for_all()
-            exchange = Exchange(
+            exchange = FlowerExchange(
                 nodes=nodes,
                 timeout=timeout,
                 train_config=ConfigRecord() if train_config is None else train_config,
@@ -162,7 +162,7 @@ class FedFloor(Strategy):
             planned = as_begun(planned, self.out)
         return replace(planned, folder=self.out)
 
-    def _run(self, planned: PlannedRun, exchange: Exchange, arrays: ArrayRecord) -> Result:
+    def _run(self, planned: PlannedRun, exchange: FlowerExchange, arrays: ArrayRecord) -> Result:
         scenario, options = planned.scenario, self.options
         self._describe(planned)
         with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:

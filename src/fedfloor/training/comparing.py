@@ -1,6 +1,6 @@
 """How a device's gradient compares with the gradient on all data: what Theorem 1 asks for beside `Work.estimate`."""
 
-__all__ = ["Comparison", "change_per_length", "compare"]
+__all__ = ["GradientComparison", "change_per_length", "compare"]
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from fedfloor.training.work import Work
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class GradientComparison:
     """A device's gradient beside the mean over all data."""
 
     delta: float  #: distance of the two
@@ -27,7 +27,7 @@ def change_per_length(there: Vector, here: Vector, length: float) -> float:
 
 def compare(
     work: Work, n: int, limit: int, weights: Vector, gradient: Vector, mean: npt.NDArray[np.floating]
-) -> Comparison:
+) -> GradientComparison:
     """Compare the gradient (P,) of device n at these weights with the mean of all.
 
     The smoothness of a device's loss is measured along the mean gradient of all devices too. A device's own step alone
@@ -35,4 +35,4 @@ def compare(
     """
     probe, there = step_along(weights, mean, work.job.learning_rate), np.empty_like(gradient)
     work.gradient(n, limit, probe, there)
-    return Comparison(distance(gradient, mean), change_per_length(there, gradient, distance(probe, weights)))
+    return GradientComparison(distance(gradient, mean), change_per_length(there, gradient, distance(probe, weights)))
