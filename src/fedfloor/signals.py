@@ -13,6 +13,7 @@ from types import FrameType
 _SERVICES = ("server", "gateway", "device", "local-plant")
 #: programs that have nothing to put in order until they serve, and hear signals themselves from then on
 _SERVERS = ("gateway", "device")
+_Handler = Callable[[int, FrameType | None], None]
 _PAUSE_S = 0.02  #: until it is seen again whether an import has ended
 
 
@@ -75,19 +76,18 @@ def sigterm_interrupts() -> Iterator[Callable[[], bool]]:
             return
         raise _Interrupted  # unlike SystemExit, nothing takes it for a mistake of a policy
 
-    handlers = dict.fromkeys((signal.SIGTERM, signal.SIGINT), interrupt)
-    if _command() in _SERVERS:
-        handlers = dict.fromkeys(handlers, _end_at_once)
+    handler: _Handler = _end_at_once if _command() in _SERVERS else interrupt
+    handlers: dict[int, _Handler] = {signal.SIGTERM: handler, signal.SIGINT: handler}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background
         del handlers[signal.SIGINT]
     if hasattr(signal, "SIGALRM"):
         handlers[signal.SIGALRM] = interrupt
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    before = {number: signal.signal(number, each) for number, each in handlers.items()}
     try:
         yield lambda: terminated
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -67,7 +67,7 @@ def start_process(
     variables: Mapping[str, str] | None = None,
     *,
     within: Sequence[str] = (),
-    stdout: IO[bytes] | None = None,
+    stdout: IO[bytes] | int | None = None,
     stderr: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start this interpreter again; the process inherits some descriptors and gets some more variables.
