@@ -35,6 +35,7 @@ from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.network.built import network_of
 from fedfloor.training.network.weights import Layout, average
+from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.work import Job
 from fedfloor.workers.engine import Engine, engine_for, train_devices
 
@@ -227,7 +228,7 @@ def made(case: Case) -> tuple[Job, Samples]:
         mean=np.full(channels, MEAN),
         deviation=np.full(channels, DEVIATION),
     )
-    job = Job(case.model, 0, case.learning_rate, case.iterations, batch, redraw=False, apart=False)
+    job = Job(case.model, 0, RateSchedule(case.learning_rate), case.iterations, batch, redraw=False, apart=False)
     return job, samples
 
 

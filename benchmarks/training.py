@@ -21,6 +21,7 @@ from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.network.built import network_of
 from fedfloor.training.network.models import build_model
 from fedfloor.training.network.weights import average
+from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.work import Job
 from fedfloor.workers.engine import Engine, engine_for, train_devices
 
@@ -121,7 +122,7 @@ def against_two_processes(width: float, turns: int) -> Iterator[Row]:
     rng = np.random.default_rng(1)
     samples = made_up((3, 32, 32), 6, 2000)
     model = Model(name="vgg11", input=(3, 32, 32), width=width)
-    job = Job(model, 1, 0.001, 5, rng.integers(20, 100, 6), redraw=False, apart=False)
+    job = Job(model, 1, RateSchedule(0.001), 5, rng.integers(20, 100, 6), redraw=False, apart=False)
     start = nn.utils.parameters_to_vector(network_of(model, 1).parameters()).detach()
     theirs = HandWritten(job, samples, start)
     try:
@@ -145,7 +146,7 @@ def against_plain_loop(turns: int = 5) -> Iterator[Row]:
     rng = np.random.default_rng(1)
     samples = made_up((1, 28, 28), 100, 400)
     model = Model(name="mlp", input=(1, 28, 28))
-    job = Job(model, 1, 0.01, 5, rng.integers(10, 40, 100), redraw=False, apart=False)
+    job = Job(model, 1, RateSchedule(0.01), 5, rng.integers(10, 40, 100), redraw=False, apart=False)
     network = network_of(model, 1)
     start = nn.utils.parameters_to_vector(network.parameters()).detach()
     shares = torch.from_numpy(job.batch / job.batch.sum()).float()

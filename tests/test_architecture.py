@@ -20,8 +20,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 #: folder -> its modules and folders; each imports only from those before it
 ORDER = {
-    "": "errors characters units arrays streams references files arguments notebooks scenario costs weather theory "
-    "scheduling training policies workers rounds runs deploy flower reports api cli",
+    "": "errors signals characters units arrays streams references files arguments notebooks scenario costs weather "
+    "theory scheduling training policies workers rounds runs deploy flower reports api cli",
     "notebooks": "frames cards bars",
     "scenario": "catalogue section findings layers numbers model data file profiles schema commenting resolved members "
     "si expand building writing reading",
@@ -32,10 +32,10 @@ ORDER = {
     "policies registry objects",
     "scheduling/solver": "cache compiling solution assignment uplink floor packing pieces convex slack knapsack "
     "endless coupled exact paper reasons solve",
-    "training": "schedule data network exchange aggregation halves work comparing measuring tasks trial warming",
+    "training": "schedule data network exchange aggregation floors halves work comparing measuring tasks trial",
     "training/aggregation": "contract absent rules gaps normalising averaging aggregator registry",
-    "training/data": "samples matlab sources fetching kept paths tables windows pictures recorded partition holding "
-    "verifying",
+    "training/data": "samples checking matlab sources fetching kept paths tables windows pictures recorded partition "
+    "holding verifying",
     "training/network": "models blocks description losses split peak dense weights quantised built stored exported",
     "workers": "processes crew sharing parcels engine worker cluster",
     "rounds": "outcome record recording problems lines placing columns past events summary plants loop listeners",
@@ -45,7 +45,7 @@ ORDER = {
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
-    "orders device whole_floor member gateway radio station holdings serving running kept commands local",
+    "orders device whole_floor member gateway radio station holdings serving running kept programs commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "flower": "errors nodes memory plant strategy floors writing",
     "flower/floors": "config data records exchange grid server client",
@@ -56,7 +56,7 @@ ORDER = {
     "reports/measures": "seeds curves accuracy phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks",
     "api": "plans runs grids comparisons scenarios certificates machines",
-    "cli": "completing options signals show commands",
+    "cli": "completing options show commands",
     "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs grids "
     "reports comparisons",
 }

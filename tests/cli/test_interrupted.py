@@ -1,5 +1,6 @@
 """Commands that Ctrl-C or SIGTERM ends: the same words, whatever the command."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from fedfloor import cli
 from fedfloor.errors import StoppedRunError
+from fedfloor.signals import sigterm_interrupts
 
 
 @pytest.mark.parametrize(
@@ -83,3 +85,49 @@ def test_every_command_ends_with_the_same_word(
     assert ended.value.code == code
     assert capsys.readouterr().err == (f"interrupted: {kept}\n" if kept else "interrupted\n")
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_signal_waits_until_an_import_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries print what is raised while they are imported, or take it for a mistake."""
+    lines = ["import os, signal, time", "os.kill(os.getpid(), signal.SIGINT)", "time.sleep(0.1)", "IS_WHOLE = True"]
+    (tmp_path / "interrupted_module.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def load() -> None:
+        with sigterm_interrupts():
+            importlib.import_module("interrupted_module")
+            time.sleep(60.0)
+
+    with pytest.raises(KeyboardInterrupt):
+        load()
+    assert sys.modules.pop("interrupted_module").IS_WHOLE
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def hears_signals(process: "subprocess.Popen[str]") -> bool:
+    """Whether a program has a handler for SIGTERM, which Python itself has not."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux which signals a program hears")
+@pytest.mark.parametrize("delay", [0.0, 0.2, 0.5])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_still_being_loaded_ends_without_a_traceback(
+    number: signal.Signals, code: int, delay: float
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedfloor", "simulate", "factory", "--rounds", "100000", "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  # ignored in the background
+    )
+    while not hears_signals(process):
+        time.sleep(0.002)
+    time.sleep(delay)
+    process.send_signal(number)
+    output, said = process.communicate(timeout=600)
+    assert (process.returncode, output) == (code, ""), said
+    assert said.startswith("interrupted")
+    assert said.count("\n") == 1

@@ -23,10 +23,10 @@ class Authority:
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def identity(self, name: str, days: int = 1) -> Papers:
-        """A key pair for a machine on loopback; negative days: it has expired."""
+    def identity(self, name: str, days: int = 1, host: str = "127.0.0.1") -> Papers:
+        """A key pair for localhost and an address; negative days: it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(host))]
         certificate = (
             _builder(name, self.certificate.subject, key, days)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import math
+import os
 import time
 from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
+from fedfloor.deploy.actuators.cgroup import CgroupActuator
 from fedfloor.deploy.actuators.choosing import ACTUATORS, make_actuator
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
+from fedfloor.deploy.actuators.cpufreq import CpufreqActuator
 from fedfloor.deploy.actuators.log import LogActuator
 from fedfloor.deploy.actuators.pace import PaceActuator, Pacing
 from fedfloor.errors import DeploymentError
@@ -161,9 +164,16 @@ def test_the_log_says_in_one_line_what_was_decided(caplog: pytest.LogCaptureFixt
     assert line.message == "Decided: 1.5 GHz, 50 % of the maximum, transmit power 200 mW, 2 steps in 0.5 s."
 
 
-def test_every_actuator_ends_without_a_beginning() -> None:
-    for actuator in (LogActuator(), PaceActuator()):
-        actuator.end()
+@pytest.mark.parametrize("name", ACTUATORS)
+def test_every_actuator_ends_without_a_beginning(name: str, tmp_path: Path) -> None:
+    actuators: dict[str, Actuator] = {
+        "log": LogActuator(),
+        "pace": PaceActuator(),
+        "cgroup": CgroupActuator(lambda: (os.getpid(),), root=tmp_path),
+        "cpufreq": CpufreqActuator(root=tmp_path),
+    }
+    actuators[name].end()
+    assert list(tmp_path.iterdir()) == []  # it has written nothing either
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from fedfloor.deploy.authority import revoke
 from fedfloor.deploy.certificates import Role, peer_of
-from fedfloor.deploy.identity import load_identity, peer_problem
+from fedfloor.deploy.identity import Credentials, peer_problem
 
 TIMEOUT = 20.0  # [s] against hanging
 
@@ -82,7 +82,7 @@ def meet(server: Path, client: Path | None, *, ca: Path | None = None, host: str
 def test_parties_of_a_plant_meet(server: str, client: str, role: Role, host: str, plant_once: Path) -> None:
     meeting = meet(plant_once / server, plant_once / client, host=host)
     assert (meeting.client, meeting.server) == ("", "")
-    trust = load_identity(plant_once / server).trust
+    trust = Credentials(plant_once / server, Role((plant_once / server).parent.name)).identity.trust
     assert peer_problem(peer_of(meeting.peer), trust, role=role, name=client.split("/")[1]) == ""
 
 
@@ -135,5 +135,5 @@ def test_whom_tls_lets_in_our_own_check_still_refuses(plant: Path) -> None:
     revoke(plant, "press.robot-1")
     meeting = meet(plant / "gateway" / "press", plant / "device" / "press.robot-1")  # TLS without the list, as in gRPC
     assert meeting.client == ""
-    trust = load_identity(plant / "gateway" / "press").trust
+    trust = Credentials(plant / "gateway" / "press", Role.GATEWAY).identity.trust
     assert "was revoked on" in peer_problem(peer_of(meeting.peer), trust, role=Role.DEVICE)

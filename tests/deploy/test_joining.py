@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import fedfloor
 from fedfloor.costs.hardware import profile_text
 from fedfloor.deploy import joining
 from fedfloor.deploy.joining import (
@@ -17,6 +18,7 @@ from fedfloor.deploy.joining import (
     parse_joining,
     this_machine,
 )
+from fedfloor.deploy.tasks import DeviceTask, floor_tasks, parse_task, task_text
 from fedfloor.errors import DeploymentError, MissingExtraError
 from tests.costs.profiles import profile_of
 from tests.test_long_values import LONG, assert_is_short, replaced
@@ -161,3 +163,20 @@ def test_the_example_of_the_documentation_is_accepted() -> None:
     assert parse_joining(page.split("```json\n")[1].split("```")[0], "gateway press").name == "press"
     for field in JoiningProfile.model_fields:
         assert f"`{field}`" in page, field
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"number": "first"}, "number: must be a whole number, got 'first'"),
+        ({"batch": None}, "batch: must be a whole number, got None"),
+        ({"colour": "red"}, "colour: unknown key"),
+    ],
+)
+def test_a_wrong_task_is_refused_with_advice_for_the_owner_of_a_machine(change: dict[str, Any], problem: str) -> None:
+    task = floor_tasks(fedfloor.load("quick"))[0].devices[0]
+    text = json.dumps({**json.loads(task_text(task)), **change})
+    with pytest.raises(DeploymentError, match=rf"^the task of hall-1: {problem}") as caught:
+        parse_task(text, DeviceTask, "hall-1")
+    assert str(caught.value).endswith(" Install the same version of fedfloor on both machines.")
+    assert "fedfloor schema" not in str(caught.value)

@@ -27,7 +27,6 @@ def test_a_device_and_its_gateway_train_as_ordered(tmp_path: Path) -> None:
         job = Job(
             model=task.model,
             seed=task.seed,
-            learning_rate=task.learning_rate,
             iterations=task.local_iterations,
             batch=np.array([task.batch]),
             redraw=task.redraw_batch,

@@ -174,12 +174,11 @@ def test_frames_that_protobuf_orders_otherwise_are_read_too() -> None:
     assert same(Model(numbers(100_000)), envelope.message)
 
 
-def test_replies_of_another_round_or_attempt_are_dropped_and_counted() -> None:
+def test_replies_of_another_round_or_attempt_are_dropped() -> None:
     decoder = Decoder()
     for turn in (Turn(6, 2), Turn(7, 1), Turn(8, 2)):
         for message in (Model(numbers(200_000)), Ready(1.0), Model(numbers(3, dtype="int8"))):
             assert [decoder.feed(frame, [MODEL], TURN) for frame in encode(message, turn)][-1] is None
-    assert decoder.dropped == 9
     envelopes = [decoder.feed(frame, [MODEL], TURN) for frame in encode(Model(numbers(100_000)), TURN)]
     assert envelopes[-1] is not None
 
@@ -198,7 +197,6 @@ def test_a_large_message_of_another_round_takes_no_memory() -> None:
         decoder.feed(frame, [MODEL], TURN)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert decoder.dropped == 1
     assert most < 1_000_000
 
 

@@ -10,7 +10,7 @@ from fedfloor.arrays import Vector
 from fedfloor.deploy.certificates import Role
 from fedfloor.deploy.fields import Layout
 from fedfloor.deploy.messages import Expected, Inputs, Ready, Settled, Slope, Survey, Surveyed
-from fedfloor.deploy.surveying import Surveyor
+from fedfloor.deploy.surveying import Surveyor, work_of
 from fedfloor.training.network.weights import mean_of
 from tests.deploy.floors import INPUTS, PATIENCE, TestFloor, lines_of_log, some_data, wait_until
 
@@ -36,7 +36,7 @@ def test_statistics_are_those_that_the_devices_data_has_and_gradients_end_at_the
     surveyors = []
     for task in floor.task.devices[:2]:
         data = some_data(task)
-        surveyors.append(Surveyor(task, data.samples, data.labels, INPUTS))
+        surveyors.append(Surveyor(task, work_of([task], [(data.samples, data.labels)], INPUTS)))
     found = [surveyor.survey(floor.weights, LIMIT) for surveyor in surveyors]
     slopes = [answer.devices[0] for answer in found]
     assert survey.samples[:2].tolist() == [slope.samples for slope in slopes]

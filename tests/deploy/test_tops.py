@@ -169,21 +169,21 @@ def test_any_number_of_processes_gives_the_bits_of_this_one(processes: int) -> N
     bounded(check())
 
 
-def test_tops_go_where_the_least_work_is(shop: Shop) -> None:
+def test_tops_go_where_the_fewest_are(shop: Shop) -> None:
     pool = shop.pool
 
     async def check() -> None:
         weights, _ = messages(CNN, 0, 2)
 
-        async def begin(effort: float) -> PooledTop:
-            return await pool.begin(CNN, settings(0, 2), INPUTS, weights, effort=effort)
+        async def begin() -> PooledTop:
+            return await pool.begin(CNN, settings(0, 2), INPUTS, weights)
 
-        first = [await begin(effort) for effort in (5.0, 3.0, 2.0, 1.0)]
-        assert [process.effort for process in pool._processes] == [6.0, 5.0]
+        first = [await begin() for _ in range(5)]
+        assert [process.tops for process in pool._processes] == [3, 2]
         first[0].abandon()
-        await first[1].end()
-        assert [process.effort for process in pool._processes] == [1.0, 2.0]
-        first.append(await begin(1.0))
+        await first[2].end()
+        assert [process.tops for process in pool._processes] == [1, 2]
+        first.append(await begin())
         assert first[-1]._process is pool._processes[0]
         for top in first:  # for some of them once more
             top.abandon()
@@ -201,9 +201,9 @@ def test_a_process_killed_in_a_step_is_replaced_and_other_tops_go_on(shop: Shop)
 
     async def check() -> None:
         weights, sent = messages(SLOW, 0, 1)
-        doomed = await pool.begin(SLOW, settings(0, 1), INPUTS, weights, effort=2.0)
+        doomed = await pool.begin(SLOW, settings(0, 1), INPUTS, weights)
         others, steps = messages(CNN, 1, 2)
-        healthy = await pool.begin(CNN, settings(1, 2), INPUTS, others, effort=5.0)
+        healthy = await pool.begin(CNN, settings(1, 2), INPUTS, others)
         beside = await pool.begin(SLOW, settings(2, 1), INPUTS, weights)  # in the process of the first
         victim = pids(pool)[0]
         step = asyncio.create_task(doomed.step(*sent[0]))
@@ -272,7 +272,7 @@ def test_a_step_that_is_cancelled_leaves_the_process_in_order(shop: Shop) -> Non
             await asyncio.sleep(0)
             begin.cancel()
         assert as_bytes(await in_a_pool(pool, CNN, 0, 2)) == as_bytes(here(CNN, 0, 2))
-        assert [process.effort for process in pool._processes] == [0.0, 0.0]
+        assert [process.tops for process in pool._processes] == [0, 0]
 
     shop.run(check())
 
@@ -297,19 +297,8 @@ def test_what_fails_in_a_process_fails_here_and_leaves_other_tops_alone(shop: Sh
         with pytest.raises(ModelError, match="nothing"):
             await pool.begin(missing, settings(1, 1), INPUTS, others)
         assert np.isfinite((await top.step(*sent[0])).loss)
-        assert sum(process.effort for process in pool._processes) == 1.0
+        assert sum(process.tops for process in pool._processes) == 1
         top.abandon()
-
-    shop.run(check())
-
-
-def test_warming_up_takes_a_step_at_every_cut_in_every_process(shop: Shop) -> None:
-    pool = shop.pool
-
-    async def check() -> None:
-        seconds = await pool.warm_up(CNN, INPUTS, BATCH)
-        assert (seconds > 0.0).tolist() == [*[True] * 6, False]
-        assert as_bytes(await in_a_pool(pool, CNN, 0, 2)) == as_bytes(here(CNN, 0, 2))
 
     shop.run(check())
 
@@ -332,7 +321,7 @@ def test_many_tops_leave_nothing_behind(shop: Shop) -> None:
             await asyncio.gather(*map(turn, range(k, k + 10)))
         assert descriptors() == before
         assert all(resident(pid) < 1.05 * own for pid, own in zip(pids(pool), memory, strict=True))
-        assert [process.effort for process in pool._processes] == [0.0, 0.0]
+        assert [process.tops for process in pool._processes] == [0, 0]
 
     shop.run(check())
 

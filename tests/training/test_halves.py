@@ -18,7 +18,7 @@ from fedfloor.training.halves import Bottom, DeviceRound, Sent, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs
 from fedfloor.training.network.quantised import Quantised, quantised
 from fedfloor.training.network.split import joined_step, sgd_step
-from fedfloor.training.warming import warm_up_bottoms, warm_up_tops
+from fedfloor.training.schedule import RateSchedule
 from fedfloor.training.work import Job, Work
 
 NETWORKS = {
@@ -168,7 +168,7 @@ def device_and_work(model: Model, *, kind: type, **changed: Any) -> tuple[Work, 
     labels = rng.integers(0, 10, 40)
     first, held = np.array([0, 15, 40]), np.arange(40)
     data = Samples(images, labels, first, held, images, labels, np.full(channels, 120.0), np.full(channels, 70.0))
-    job = Job(model, seed=3, learning_rate=RATE, iterations=ITERATIONS, batch=np.array([5, BATCH]), **changed)
+    job = Job(model, seed=3, schedule=RateSchedule(RATE), iterations=ITERATIONS, batch=np.array([5, BATCH]), **changed)
     return Work(job, data), data
 
 
@@ -356,18 +356,3 @@ def test_what_does_not_fit_a_bottom_is_refused() -> None:
     bottom.forward(pictures(NETWORKS["cnn"])[0])
     with pytest.raises(ValueError, match=r"gradient must be float32 \(6, 14, 14, 8\), got float32 \(6, 8\)"):
         bottom.backward(np.zeros((BATCH, 8), np.float32))
-
-
-@pytest.mark.parametrize("boundary", [32, 8])
-@pytest.mark.parametrize("name", ["cnn with batch norm", "two layers with dropout", "signal"])
-def test_warming_up_takes_a_step_at_every_cut_and_leaves_the_weights_alone(name: str, boundary: int) -> None:
-    network = BuiltNetwork(NETWORKS[name], 3)
-    channels = NETWORKS[name].input[0]
-    inputs = Inputs(np.full(channels, 120.0), np.full(channels, 70.0))
-    below = warm_up_bottoms(network, inputs, *pictures(NETWORKS[name]), boundary=boundary)
-    above = warm_up_tops(network, inputs, BATCH, boundary=boundary)
-    assert (below > 0.0).tolist() == [False, *[True] * network.depth]
-    assert (above > 0.0).tolist() == [*[True] * network.depth, False]
-    after = np.empty(network.layout.size, np.float32)
-    network.layout.save(after)
-    assert np.array_equal(after, first_weights(NETWORKS[name]))

@@ -31,8 +31,8 @@ def data() -> Samples:
 
 
 def work_of(model: Model, **changed: Any) -> Work:
-    settings = {"redraw": True, "apart": False, "momentum": MU, "schedule": SCHEDULE, **changed}
-    return Work(Job(model, 3, 4 * RATE, ITERATIONS, np.array([BATCH, BATCH]), **settings), data())
+    settings = {"redraw": True, "apart": False, "momentum": MU, **changed}
+    return Work(Job(model, 3, SCHEDULE, ITERATIONS, np.array([BATCH, BATCH]), **settings), data())
 
 
 def trained(work: Work, cut: int = 1) -> Vector:

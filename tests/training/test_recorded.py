@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli_w
+import torch
 
 import fedfloor
 from fedfloor import api
@@ -609,3 +610,21 @@ def test_check_show_and_run_work_from_another_folder(tmp_path: Path, monkeypatch
     assert fedfloor.run(
         "plant:one/plant.toml", "random", 16, overrides=settings, out="run", workers=1, resume=True
     ).resumed
+
+
+def test_a_model_of_sensors_with_negative_means_is_loaded_from_its_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for device in ("p1", "p2", "q1", "bench"):
+        for k, label in enumerate(("cold", "frozen")):
+            columns = {"celsius": rng.normal(-20.0 - 10.0 * k, 1.0, 80), "pressure": rng.normal(5.0, 1.0, 80)}
+            write_csv(tmp_path / "logs" / device / f"{label}.csv", columns)
+    data = {"name": "logs/{device}/{label}.csv", "window": 4, "test_files": "logs/bench/*.csv"}
+    scenario = loaded(tmp_path, data, shape=(2, 4), classes=2)
+    run = tmp_path / "run"
+    settings = {"overrides": ["limits=false", "training.learning_rate=0.1"], "workers": 1, "out": run}
+    done = fedfloor.run(tmp_path / "plant.toml", "random", 3, **settings)  # type: ignore[arg-type]
+    model, samples = fedfloor.load_model(run), gather(scenario).samples
+    assert model.mean.flatten().tolist() == pytest.approx([-25.0, 5.0], abs=0.5)
+    predicted = model(torch.from_numpy(samples.test_images)).argmax(1).numpy()
+    assert float((predicted == samples.test_labels).mean()) == done.accuracy == api.evaluate(run)["accuracy"]
+    assert fedfloor.run(tmp_path / "plant.toml", "random", 4, resume=True, **settings).resumed == 3  # type: ignore[arg-type]

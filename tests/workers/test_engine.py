@@ -21,7 +21,8 @@ from fedfloor.errors import FailedRunError, ModelError
 from fedfloor.scenario.model import Model
 from fedfloor.training.data.samples import Samples, batch_of
 from fedfloor.training.network.quantised import Quantised, quantised
-from fedfloor.training.tasks import Task
+from fedfloor.training.schedule import RateSchedule
+from fedfloor.training.tasks import EstimateTask, EvaluateTask, GradientTask
 from fedfloor.training.work import Job, Work
 from fedfloor.workers.engine import Engine, Pool, engine_for, train_devices
 from fedfloor.workers.processes import packed_failure, unpacked_failure
@@ -48,7 +49,7 @@ def job(model: Model, **changed: Any) -> Job:
         **{
             "model": model,
             "seed": 3,
-            "learning_rate": 0.05,
+            "schedule": RateSchedule(0.05),
             "iterations": 3,
             "batch": batch,
             "redraw": False,
@@ -63,11 +64,12 @@ def everything(engine: Engine) -> list[np.ndarray]:
     weights, found, devices = engine.work.first_weights(), [], np.arange(DEVICES)
     for n, loss, _, trained in train_devices(engine, 5, devices, np.ones_like(devices), weights):
         found += [np.array([n, loss]), trained.copy()]
-    for (confusion, loss), _ in engine.run([Task("evaluate", (n, n + 30), 0) for n in (0, 30, 60)], weights):
+    for (confusion, loss), _ in engine.run([EvaluateTask(n, n + 30) for n in (0, 30, 60)], weights):
+        assert confusion is not None
         found += [confusion, np.array(loss)]
-    for result, gradient in engine.run([Task("estimate", (n, 8), 1) for n in range(DEVICES)], weights):
+    for result, gradient in engine.run([EstimateTask(n, 8) for n in range(DEVICES)], weights):
         found += [np.array([result.sigma, result.norm, result.smoothness]), gradient.copy()]
-    for loss, gradient in engine.run([Task("gradient", (n, None), 1) for n in range(DEVICES)], weights):
+    for loss, gradient in engine.run([GradientTask(n, None) for n in range(DEVICES)], weights):
         found += [np.array(loss), gradient.copy()]
     return found
 
@@ -266,7 +268,7 @@ with engine_for(job(CNN, iterations=10**9), samples(), 2) as engine:  # so that 
 
 def test_what_fails_in_a_process_fails_here() -> None:
     with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError):
-        list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
+        list(engine.run([GradientTask(DEVICES + 5, None)], engine.work.first_weights()))
 
 
 class _StubbornError(Exception):
@@ -306,7 +308,7 @@ def test_what_fails_when_a_process_begins_fails_here() -> None:
 
 def test_a_failure_in_a_process_says_where() -> None:
     with engine_for(job(CNN), samples(), 2) as engine, pytest.raises(IndexError) as caught:
-        list(engine.run([Task("gradient", (DEVICES + 5, None), 1)], engine.work.first_weights()))
+        list(engine.run([GradientTask(DEVICES + 5, None)], engine.work.first_weights()))
     assert re.search(r"in another process: IndexError: .*\.py, line \d+", caught.value.__notes__[0])
 
 

@@ -12,8 +12,8 @@ import typer
 from fedfloor.characters import printable
 from fedfloor.cli.completing import named_command
 from fedfloor.cli.options import app
-from fedfloor.cli.signals import SERVICES, sigterm_interrupts
 from fedfloor.errors import FailedRunError, FedfloorError, StoppedRunError
+from fedfloor.signals import exit_code, sigterm_interrupts
 
 if TYPE_CHECKING:
     import click
@@ -107,8 +107,7 @@ def _run_command() -> None:
 
 def _interrupted(rest: str, *, terminated: bool) -> None:
     """End with the same word for Ctrl-C and SIGTERM; only the exit codes differ."""
-    is_service = sys.argv[1:2] and sys.argv[1] in SERVICES
-    _end(f"interrupted{rest}", 130 if not terminated else 0 if is_service else 143)
+    _end(f"interrupted{rest}", exit_code(terminated=terminated))
 
 
 def _fail(message: str, code: int) -> None:

@@ -277,7 +277,7 @@ def traffic_of(scenario: Scenario) -> Traffic:
         sample_bits=PICTURE_BITS if pictures else precision.boundary,
         batch_bits=0 if pictures else scale_bits(precision.boundary),
         weight_bits_down=precision.download,
-        label_bits=TARGET_BITS if training.task == "regression" else label_bits(scenario.model.classes),
+        label_bits=TARGET_BITS if training.predicts_numbers else label_bits(scenario.model.classes),
     )
 
 

@@ -106,7 +106,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
-    """A message in one piece, for whoever carries tensors by himself."""
+    """A message as one frame and its tensors, for a transport that sends tensors separately."""
 
     frame: bytes  #: everything but the numbers of its tensors
     tensors: tuple[npt.NDArray[Any], ...]  #: those that are not empty, in the order of the message's fields
@@ -208,7 +208,6 @@ class Decoder:
     """Frames to messages, one after the other; it remembers the message whose chunks are arriving."""
 
     def __init__(self) -> None:
-        self.dropped = 0  #: messages of another round or attempt
         self._partial: _Partial | None = None
 
     @property
@@ -223,7 +222,7 @@ class Decoder:
     def feed(self, frame: bytes, expected: Collection[Expected], turn: Turn | None) -> Envelope | None:
         """Return the message that a frame completes; raises a LinkError that says what is wrong with it.
 
-        A message of another round or attempt than `turn` is dropped and counted. None: of any.
+        A message of another round or attempt than `turn` is dropped. None: of any.
         """
         if self._partial is None:
             self._partial = _begin(frame, expected, turn)
@@ -234,7 +233,6 @@ class Decoder:
             return None
         self._partial = None
         if partial.is_stale or _is_stale(partial.turn, turn):
-            self.dropped += 1
             return None
         partial.check(expected)  # once more: the caller may have changed its mind between two chunks
         return Envelope(partial.message(), partial.turn)

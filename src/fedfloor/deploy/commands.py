@@ -66,7 +66,7 @@ def run_gateway(options: GatewayOptions, *, on_listening: Callable[[int], None])
         meter_of_costs=_cost_meter(options.frequency_ghz),
         on_listening=on_listening,
     )
-    run_until_stopped(serve_gateway(gateway))
+    run_until_stopped(lambda: serve_gateway(gateway))
 
 
 def run_devices(options: DeviceOptions) -> None:
@@ -104,7 +104,7 @@ def run_devices(options: DeviceOptions) -> None:
     async def serve() -> None:
         await asyncio.gather(*map(serve_device, devices))
 
-    run_until_stopped(serve())
+    run_until_stopped(serve)
 
 
 def _credentials(folder: Path | None, role: Role, name: str | None = None) -> Credentials | None:

@@ -45,8 +45,8 @@ from fedfloor.deploy.messages import (
 )
 from fedfloor.deploy.scaling import checked_inputs
 from fedfloor.deploy.session import Session
-from fedfloor.deploy.surveying import Surveyor
-from fedfloor.deploy.tasks import DeviceTask, parse_task
+from fedfloor.deploy.surveying import Surveyor, work_of
+from fedfloor.deploy.tasks import DeviceTask, parse_task, refuse_round
 from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError
 from fedfloor.training import halves
 from fedfloor.training.data.samples import batch_of
@@ -259,7 +259,7 @@ class _Device:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         if self.surveyor is None:
             data = self.kept.data
-            self.surveyor = Surveyor(self.task, data.samples, data.labels, self.inputs)
+            self.surveyor = Surveyor(self.task, work_of([self.task], [(data.samples, data.labels)], self.inputs))
         return self.surveyor
 
     async def _train(self, begin: Begin, turn: Turn) -> None:
@@ -290,14 +290,7 @@ class _Device:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         if begin.cut == 0 and not self.options.allow_samples:
             raise DeploymentError("cut 0 would send samples, which this device does not allow (--allow-samples)")
-        if not task.min_cut <= begin.cut <= self.network.depth:
-            limits = f"training.min_cut = {task.min_cut} to {self.network.depth}"
-            raise DeploymentError(f"the cut must be {limits}, got {begin.cut}")
-        most = task.local_iterations + (task.extra_iterations or 0)
-        if not 1 <= begin.iterations <= most:
-            extra = " + training.extra_iterations" if task.extra_iterations else ""
-            limits = f"1 to training.local_iterations{extra} = {most}"
-            raise DeploymentError(f"the number of iterations must be {limits}, got {begin.iterations}")
+        refuse_round(task, cut=begin.cut, iterations=begin.iterations, depth=self.network.depth)
         settings = device_round(task, turn.round, begin.cut)
         return halves.Bottom(self.network, settings, self.inputs, begin.weights)
 

@@ -143,11 +143,6 @@ class EnergyMeter:
         self._start = start
         self._has_warned = False
 
-    @property
-    def has_counter(self) -> bool:
-        """Whether a counter is read."""
-        return self._start is not None
-
     def start(self) -> Callable[[], float | None]:
         """Begin a stretch of work; what it returns ends it and gives the energy [J], or None if nothing measured it.
 

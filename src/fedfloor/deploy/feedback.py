@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedfloor.arrays import Vector
 from fedfloor.errors import DeploymentError
 from fedfloor.files import make_private, read_if_there, refused_write, write_whole
-from fedfloor.training.network.quantised import pack, unpack, upload_stream
+from fedfloor.training.network.quantised import rounded, upload_stream
 from fedfloor.training.network.stored import packed, unpacked
 from fedfloor.training.network.weights import Piece
 
@@ -43,14 +43,12 @@ class Feedback:
         if index <= self._last:  # done again, or a new run with the same name and seed
             self._after = self._before if index == self._last else np.zeros_like(self._before)
             self._last = index - 1
-        with np.errstate(over="ignore", invalid="ignore"):
-            whole = update + self._after
         try:
-            sent = pack(whole, self._pieces, self._bits, upload_stream(seed, index, floor))
+            sent = rounded(update, self._after, self._pieces, self._bits, upload_stream(seed, index, floor))
         except OverflowError as error:
             raise ValueError(f"the update of the floor {error}") from None
-        self._pending = index, whole - unpack(sent, self._pieces, self._bits)
-        return sent
+        self._pending = index, sent.error
+        return sent.message
 
     def settle(self, index: int, *, completed: bool) -> None:
         """End a round: keep its errors if the base station has used the update."""

@@ -5,7 +5,6 @@ __all__ = ["Gateway", "serve_gateway"]
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,15 +44,16 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
-from fedfloor.deploy.orders import expected_orders, floor_model, start_of
+from fedfloor.deploy.orders import expected_orders, floor_model, refuse_misfit, start_of
 from fedfloor.deploy.scaling import added, checked_inputs
 from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.surveying import mean_survey
 from fedfloor.deploy.tasks import FloorTask, parse_task, task_text
 from fedfloor.deploy.together import until_one_ends
 from fedfloor.deploy.tops import TopPool
 from fedfloor.errors import DeploymentError, FailedRunError, FedfloorError, shown
+from fedfloor.training.floors import DeviceResult, floor_result
 from fedfloor.training.network import built
-from fedfloor.training.network.weights import average, mean_of
 
 _LOG = logging.getLogger(__name__)
 _TRIAL = Turn(0, 1)  #: of the step that warms a new device up; a base station's attempts begin at 2
@@ -328,10 +328,7 @@ class _Gateway:
         if len(surveyed) == 1 and self.task is not None and len(self.task.devices) > 1:
             raise DeploymentError("one device alone has answered, whose gradient is not to leave the floor")
         if surveyed:
-            devices = tuple(slope for answer in surveyed for slope in answer.devices)
-            counts = [float(answer.devices[0].samples) for answer in surveyed]
-            mean = mean_of(counts, (answer.gradient for answer in surveyed), self.network.layout.size)
-            await session.send(Surveyed(devices, mean.astype(np.float32)), turn)
+            await session.send(mean_survey(surveyed), turn)
         elif compared:
             await session.send(Compared(tuple(entry for answer in compared for entry in answer.devices)), turn)
         else:
@@ -354,8 +351,7 @@ class _Gateway:
         task, layout = self.task, self.network.layout
         assert task is not None
         weights = start_of(order, task, layout)
-        if order.cuts.size != len(task.devices) or order.frequencies_hz.size != len(task.devices):
-            raise DeploymentError(f"the order must have {len(task.devices)} cuts and frequencies")
+        refuse_misfit(order, task)
         if self.inputs is None or not self.is_agreed:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         spent = None if self.options.meter is None else self.options.meter.start()
@@ -371,13 +367,11 @@ class _Gateway:
         if not parts:
             reasons = "; ".join(str(result) for result in results) or "no device is there"
             raise DeploymentError(reasons)
-        points = math.fsum(part.points for _, part in parts)
-        loss = math.fsum(part.points * part.loss for _, part in parts) / points
-        model = average(((part.points, part.weights) for _, part in parts), layout.size)
+        result = floor_result((DeviceResult(part.points, part.loss, part.weights) for _, part in parts), layout.size)
         energy = None if spent is None else spent()
         shares = tuple(Share(name, part.device_s, part.link_s, part.energy) for name, part in parts)
-        await session.send(Trained(loss, points, energy, shares), turn)
-        await session.send(floor_model(model, weights, task, self.feedback, turn.round), turn)
+        await session.send(Trained(result.loss, result.points, energy, shares), turn)
+        await session.send(floor_model(result.model, weights, task, self.feedback, turn.round), turn)
 
     def _asked(self, place: int, order: Order, turn: Turn, weights: Vector) -> MemberRound:
         """What an order means for the device at a place of the floor."""

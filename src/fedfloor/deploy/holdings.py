@@ -13,6 +13,7 @@ from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.errors import DataError, named, shown
 from fedfloor.references import find_reference, where_raised
 from fedfloor.runs.planned import load
+from fedfloor.training.data.checking import checked_pair
 from fedfloor.training.data.holding import share_of
 
 _FORMS = "Give FILE.npz, package.module:callable or scenario:NAME"
@@ -57,24 +58,11 @@ def _called(function: Callable[[], Any], name: str) -> tuple[object, object]:
 
 
 def _checked(samples: object, labels: object, label: str, task: DeviceTask) -> LocalData:
-    inputs, targets = np.asarray(samples), np.asarray(labels)
-    if inputs.dtype.kind == "f":
-        inputs = inputs.astype(np.float32)
-    if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 1 or not np.isfinite(inputs).all():
-        raise DataError(f"{label}: samples must be uint8 or finite floats, got {inputs.dtype} {inputs.shape}")
-    if task.predicts:
-        values = targets.astype(np.float32) if targets.dtype.kind in "buif" else np.zeros(0, np.float32)
-        if values.shape != inputs.shape[:1] or values.size == 0 or not np.isfinite(values).all():
-            problem = f"labels must be one finite number per sample, got {targets.dtype} {targets.shape}"
-            raise DataError(f"{label}: {problem} for {len(inputs)} samples")
-        return LocalData(inputs, values)
-    if targets.shape != inputs.shape[:1] or targets.dtype.kind not in "iu" or targets.size == 0:
-        problem = f"labels must be one whole number per sample, got {targets.dtype} {targets.shape}"
-        raise DataError(f"{label}: {problem} for {len(inputs)} samples")
-    if targets.min() < 0 or targets.max() >= task.model.classes:
-        problem = f"labels must be 0 to {task.model.classes - 1}, got {targets.min()} to {targets.max()}"
-        raise DataError(f"{label}: {problem}. Renumber the classes")
-    return LocalData(inputs, targets.astype(np.int64))
+    pair = checked_pair(samples, labels, label=label, model=task.model, predicts=task.predicts is not None)
+    data = LocalData(*pair)
+    if data.labels.size == 0:
+        raise DataError(f"{label}: holds no samples. A device needs at least one")
+    return data
 
 
 def _share(name: str, data_dir: Path | None, task: DeviceTask) -> LocalData:

@@ -1,6 +1,6 @@
 """Who a running process is and whom it believes: from the files of its folder, followed while they change."""
 
-__all__ = ["Credentials", "Identity", "expiry_warning", "load_identity", "peer_problem"]
+__all__ = ["Credentials", "Identity", "expiry_warning", "peer_problem"]
 
 import threading
 from collections.abc import Callable
@@ -102,16 +102,6 @@ def expiry_warning(peer: Peer, now: datetime | None = None) -> str:
     if not timedelta() <= peer.expires - time < min(_SOON, (peer.expires - peer.begins) / _SHARE):
         return ""
     return f"the certificate of {peer} expires on {moment(peer.expires)}. {_renewal(peer)}. No restart is needed"
-
-
-def load_identity(
-    folder: Path, role: Role | None = None, *, name: str | None = None, now: datetime | None = None
-) -> Identity:
-    """Who a process is, from a folder that `fedfloor certs` wrote; an error says which file is wrong, and why.
-
-    With `role` and `name`, the certificate must be for them.
-    """
-    return _identity(folder, _read(folder), role, name, now)
 
 
 def _identity(folder: Path, files: _Files, role: Role | None, name: str | None, now: datetime | None) -> Identity:

@@ -161,7 +161,7 @@ def parse_joining(text: str | bytes, label: str) -> JoiningProfile:
 
 def _refused(error: ValidationError, label: str) -> DeploymentError:
     """The first wrong field, in one line."""
-    return DeploymentError(one_line(error, label).replace("`fedfloor schema` describes", "docs/machines.md describes"))
+    return DeploymentError(one_line(error, label, reference="docs/machines.md describes every key"))
 
 
 def _shortened(text: str) -> str:

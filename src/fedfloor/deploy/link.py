@@ -220,21 +220,19 @@ async def dial(
     hello: Hello,
     identity: Callable[[], Papers] | None = None,
     *,
-    name: str = "",
     timeout: float = GREETING_S,
 ) -> Joined:
     """Connect to a listener and join; raises a RefusedError or a LinkError that says why it was not possible.
 
     `identity` raises an UnfitError if the listener would refuse it; grpc would not say why.
-    The certificate of the listener must be for the host of the address, or for `name` if it is given.
+    The certificate of the listener must be for the host of the address.
     """
-    options = [*OPTIONS, ("grpc.ssl_target_name_override", name)] if name else OPTIONS
     if identity is None:
-        channel = grpc.aio.insecure_channel(address, options)
+        channel = grpc.aio.insecure_channel(address, OPTIONS)
     else:
         own = identity()
         credentials = grpc.ssl_channel_credentials(own.ca, own.key, own.certificate)
-        channel = grpc.aio.secure_channel(address, credentials, options)
+        channel = grpc.aio.secure_channel(address, credentials, OPTIONS)
     call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
     session = Session(call, address, partial(_release, channel, call))
     watcher = asyncio.create_task(_watch(session, call))
@@ -255,13 +253,13 @@ async def dial(
 
 
 async def sessions(
-    address: str, hello: Hello, identity: Callable[[], Papers] | None = None, *, name: str = ""
+    address: str, hello: Hello, identity: Callable[[], Papers] | None = None
 ) -> AsyncGenerator[Joined, None]:
     """Dial for ever: yield every session that is welcomed, and dial again when it has ended, after growing pauses."""
     pause = FIRST_PAUSE_S
     while True:
         try:
-            joined = await dial(address, hello, identity, name=name)
+            joined = await dial(address, hello, identity)
         except LinkError as error:
             refusal = _REFUSALS.search(str(error))
             why = f" ({refusal[0].lower()})" if refusal else ""

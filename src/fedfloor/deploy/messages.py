@@ -80,7 +80,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hello:
-    """First message of who dials."""
+    """First message of the side that dials."""
 
     role: Annotated[str, _NAME]  #: gateway or device
     name: Annotated[str, _NAME]
@@ -90,7 +90,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Welcome:
-    """First message of who was dialled, if the other may join."""
+    """First message of the side that was dialled, if the other may join."""
 
     task: Annotated[str, _JSON]  #: what there is to be done, as JSON
 

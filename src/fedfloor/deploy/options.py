@@ -1,6 +1,6 @@
 """Options of the programs of a real plant: one list for the command line and Python."""
 
-__all__ = ["DeviceOptions", "GatewayOptions", "LocalOptions", "ServerOptions"]
+__all__ = ["DeviceOptions", "GatewayOptions", "LocalOptions", "RoundsOptions", "ServerOptions"]
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,9 @@ _OWN = Option("Import the model if the plant names one as package.module:callabl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """Options of `fedfloor server`."""
+class RoundsOptions:
+    """Options of every command that runs rounds of real machines."""
 
-    listen: Annotated[str, Option("Address on which gateways join; port 0 takes a free one.", metavar="HOST:PORT")] = (
-        "127.0.0.1:7443"
-    )
-    certs: Annotated[Path | None, Option(_CERTS, metavar="DIR")] = None
     resume: Annotated[bool, Option("Resume from the last checkpoint of the run folder.")] = False
     wait: Annotated[
         float, Option("Wait this long for all floors and devices before the first round.", metavar="SECONDS", least=0)
@@ -45,13 +41,23 @@ class ServerOptions:
         None
     )
     data_dir: Annotated[Path | None, DATA_DIR] = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions(RoundsOptions):
+    """Options of `fedfloor server`."""
+
+    listen: Annotated[str, Option("Address on which gateways join; port 0 takes a free one.", metavar="HOST:PORT")] = (
+        "127.0.0.1:7443"
+    )
+    certs: Annotated[Path | None, Option(_CERTS, metavar="DIR")] = None
     radio: Annotated[
         str | None,
         Option("What sets radio links to the decisions before orders are sent.", metavar="package.module:Class"),
     ] = None
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,29 +126,9 @@ class DeviceOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalOptions:
+class LocalOptions(RoundsOptions):
     """Options of `fedfloor local-plant`."""
 
-    resume: Annotated[bool, Option("Resume from the last checkpoint of the run folder.")] = False
-    wait: Annotated[
-        float, Option("Wait this long for all floors and devices before the first round.", metavar="SECONDS", least=0)
-    ] = 300.0
-    until_accuracy: Annotated[
-        float | None, Option("End when an evaluation reaches this accuracy.", metavar="A", least=0, most=1)
-    ] = None
-    until_loss: Annotated[
-        float | None, Option("End when the test loss of an evaluation is at most this.", metavar="LOSS", least=0)
-    ] = None
-    until_clock: Annotated[
-        float | None, Option("End when rounds have taken this long in total.", metavar="SECONDS", least=0)
-    ] = None
-    workers: Annotated[int | None, Option("Processes that evaluate; one per core if left out.", least=1, most=256)] = (
-        None
-    )
-    data_dir: Annotated[Path | None, DATA_DIR] = None
     actuator: Annotated[str, _ACTUATOR] = "log"
     frequency_ghz: Annotated[float | None, _FREQUENCY] = None
     together: Annotated[bool, Option("Run all devices of a floor in one process, which needs less memory.")] = False
-
-    def __post_init__(self) -> None:
-        check_options(self)

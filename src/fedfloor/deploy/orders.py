@@ -9,6 +9,7 @@ __all__ = [
     "floor_survey",
     "numbers_of",
     "order_message",
+    "refuse_misfit",
     "start_of",
 ]
 
@@ -22,6 +23,7 @@ from fedfloor.deploy.feedback import Feedback
 from fedfloor.deploy.fields import Layout, LinkError
 from fedfloor.deploy.messages import Compare, Compared, Expected, Model, Order, Survey, Surveyed, Trained
 from fedfloor.deploy.tasks import FloorTask
+from fedfloor.errors import DeploymentError
 from fedfloor.rounds.plants.backhaul import FloorComparison, FloorOrder, FloorReply, FloorSurvey, Parts
 from fedfloor.training.network import weights as network_weights
 from fedfloor.training.network.quantised import cast, cast_size, packed_size, uncast, unpack
@@ -62,6 +64,13 @@ def order_message(order: FloorOrder, weights: Vector, task: FloorTask, layout: n
         weights=sent,
         iterations=order.iterations,
     )
+
+
+def refuse_misfit(order: Order, task: FloorTask) -> None:
+    """Refuse an order that does not name a cut and a frequency for every device of the floor."""
+    devices = len(task.devices)
+    if order.cuts.size != devices or order.frequencies_hz.size != devices:
+        raise DeploymentError(f"the order must have {devices} cuts and frequencies")
 
 
 def start_of(order: Order, task: FloorTask, layout: network_weights.Layout) -> Vector:

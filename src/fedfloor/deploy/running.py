@@ -7,7 +7,9 @@ import contextlib
 import ipaddress
 import logging
 import signal
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedfloor.errors import DeploymentError, shown
@@ -15,28 +17,60 @@ from fedfloor.errors import DeploymentError, shown
 _LOG = logging.getLogger(__name__)
 
 
-def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine; SIGTERM cancels it and counts as a normal end, Ctrl-C raises KeyboardInterrupt."""
-    terminated = False
+def run_until_stopped(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine; SIGTERM cancels it and counts as a normal end, Ctrl-C cancels it and raises KeyboardInterrupt.
 
-    async def main() -> None:
-        task = asyncio.ensure_future(work)
+    A signal raises nothing until the event loop has ended: a task that it ended in the middle of a step would leave the
+    others alone, and both would be logged as mistakes. Further signals do not disturb the closing.
+    """
+    with _noted_signals() as noted:
 
-        def terminate() -> None:
-            nonlocal terminated
-            terminated = True
-            task.cancel()
+        async def main() -> None:
+            task, loop = asyncio.ensure_future(work()), asyncio.get_running_loop()
 
-        with contextlib.suppress(NotImplementedError):  # Windows
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not terminated:
-                raise  # asyncio.run turns it into a KeyboardInterrupt
-            _LOG.warning("interrupted")
+            def stop(number: int) -> None:
+                if not noted.arrived:
+                    task.cancel()
+                noted.arrived.append(number)
 
-    asyncio.run(main())
+            for number in noted.heard:
+                with contextlib.suppress(NotImplementedError):  # Windows
+                    loop.add_signal_handler(number, stop, number)
+            if noted.arrived:  # before the loop heard of it
+                task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                if not noted.arrived:
+                    raise
+
+        asyncio.run(main())
+    if signal.SIGINT in noted.arrived[:1]:
+        raise KeyboardInterrupt
+    if noted.arrived:
+        _LOG.warning("interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    heard: tuple[int, ...]  #: signals that are noted
+    arrived: list[int] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def _noted_signals() -> Iterator[_Noted]:
+    """Only note the signals that arrive in the block; a thread other than the main one hears of none."""
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    noted = _Noted(tuple(number for number, handler in before.items() if handler is not signal.SIG_IGN))
+    for number in noted.heard:
+        signal.signal(number, lambda number, _: noted.arrived.append(number))
+    try:
+        yield noted
+    finally:
+        for number in noted.heard:
+            signal.signal(number, before[number])
 
 
 def refuse_open_address(option: str, address: str, *, has_tls: bool) -> None:

@@ -25,14 +25,14 @@ from fedfloor.rounds.loop import FinishedRound
 from fedfloor.rounds.plants.backhaul import Backhaul
 from fedfloor.rounds.plants.deployed import DeployedPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
-from fedfloor.rounds.summary import root_mean_square
+from fedfloor.rounds.summary import accuracy_of, root_mean_square
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.runs.driving import Driven, Earlier, claimed_folder, drive, earlier_rounds
 from fedfloor.runs.folder import RunFolder
 from fedfloor.runs.measured import with_kept_costs, with_measured_costs
 from fedfloor.runs.options import refuse_until
-from fedfloor.runs.planned import PlannedRun
+from fedfloor.runs.planned import PlannedRun, with_every_checkpoint
 from fedfloor.runs.train import job_of, scaled_as
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.traits import needs_sample_losses
@@ -94,7 +94,7 @@ class DeployedRun:
     @property
     def accuracy(self) -> float | None:
         """Test accuracy of the final model; None without a test set, and if numbers are predicted."""
-        return None if self.confusion is None else float(np.trace(self.confusion) / self.confusion.sum())
+        return accuracy_of(self.confusion)
 
     @property
     def error(self) -> float | None:
@@ -152,8 +152,7 @@ def _with_checkpoints(planned: PlannedRun, options: Rounds) -> PlannedRun:
     if needs_sample_losses(planned.scheduler):
         problem = "needs the losses of single samples, which do not leave the machines"
         raise DeploymentError(f"policy {shown(str(planned.policy))}: {problem}. Choose another policy")
-    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
-    return replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
+    return with_every_checkpoint(planned)
 
 
 def _start_of(planned: PlannedRun, options: Rounds) -> _Start:

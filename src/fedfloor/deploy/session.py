@@ -45,11 +45,6 @@ class Session:
         self._reason = LinkError()
 
     @property
-    def dropped(self) -> int:
-        """How many messages of another round or attempt arrived."""
-        return self._decoder.dropped
-
-    @property
     def is_open(self) -> bool:
         """Whether neither side has ended the connection and the other one answers."""
         return not self._ended.is_set()

@@ -1,6 +1,6 @@
 """A device's part in an estimate of participation rates: gradients of its data at the weights that it is sent."""
 
-__all__ = ["Surveyor", "checked_names", "work_of"]
+__all__ = ["Surveyor", "checked_names", "mean_survey", "work_of"]
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,9 @@ from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.errors import DeploymentError, shown
 from fedfloor.training.comparing import compare
 from fedfloor.training.data.samples import Samples
-from fedfloor.training.network.built import Inputs
-from fedfloor.training.tasks import named_model
+from fedfloor.training.network.built import BuiltNetwork, Inputs
+from fedfloor.training.network.weights import mean_of
+from fedfloor.training.tasks import EstimateTask, GradientTask, Task, named_model
 from fedfloor.training.work import Job, Work, is_short_of_memory
 
 
@@ -27,23 +28,18 @@ class Surveyor:
     """Computes with the whole network on a device's data; it keeps the gradient until it is compared."""
 
     task: DeviceTask
-    samples: npt.NDArray[np.generic]  #: (D, ...)
-    labels: Labels  #: (D,)
-    inputs: Inputs
-    _work: Work = field(init=False)
+    work: Work  #: of the device, perhaps with others of its floor
     _last: tuple[int, Vector, Vector] | None = field(init=False, default=None)  #: limit, weights, gradient
-
-    def __post_init__(self) -> None:
-        self._work = work_of([self.task], [(self.samples, self.labels)], self.inputs)
 
     def survey(self, weights: Vector, limit: int) -> Surveyed:
         """Statistics and mean of the gradients of at most `limit` samples at these weights (P,)."""
         gradient = np.empty_like(weights)
-        with self._named("estimate"):
-            found = self._work.estimate(self.task.number, limit, weights, gradient)
+        with self._named(EstimateTask):
+            found = self.work.estimate(self.task.number, limit, weights, gradient)
         self._refuse_infinite(found.sigma, found.norm, found.smoothness)
         self._last = limit, weights, gradient
-        slope = Slope(self.task.name, self.labels.size, found.sigma, found.norm, found.smoothness)
+        count = self.work.samples.of_device(self.task.number).size
+        slope = Slope(self.task.name, count, found.sigma, found.norm, found.smoothness)
         return Surveyed((slope,), gradient)
 
     def compare(self, mean: Vector) -> Compared:
@@ -51,16 +47,16 @@ class Surveyor:
         if self._last is None:
             raise DeploymentError("there is no gradient to compare with the mean")
         (limit, weights, gradient), self._last = self._last, None
-        with self._named("gradient"):
-            found = compare(self._work, self.task.number, limit, weights, gradient, mean.astype(np.float64))
+        with self._named(GradientTask):
+            found = compare(self.work, self.task.number, limit, weights, gradient, mean.astype(np.float64))
         self._refuse_infinite(found.delta, found.smoothness)
         return Compared((Distance(self.task.name, found.delta, found.smoothness),))
 
     @contextlib.contextmanager
-    def _named(self, activity: str) -> Iterator[None]:
+    def _named(self, task: type[Task[object]]) -> Iterator[None]:
         """Raise what goes wrong in the network as an error with a sentence for people."""
         try:
-            with named_model(self.task.model.name, activity):
+            with named_model(self.task.model.name, task):
                 yield
         except (MemoryError, RuntimeError) as error:
             if not is_short_of_memory(error):
@@ -73,12 +69,23 @@ class Surveyor:
             raise DeploymentError("the gradients of its samples are not finite")
 
 
+def mean_survey(answers: Sequence[Surveyed]) -> Surveyed:
+    """The surveys of a floor's devices as one of the floor: of their gradients only the mean goes on."""
+    counts = [float(answer.devices[0].samples) for answer in answers]
+    mean = mean_of(counts, (answer.gradient for answer in answers), answers[0].gradient.size)
+    return Surveyed(tuple(slope for answer in answers for slope in answer.devices), mean.astype(np.float32))
+
+
 def work_of(
-    tasks: Sequence[DeviceTask], held: Sequence[tuple[npt.NDArray[np.generic], Labels]], inputs: Inputs
+    tasks: Sequence[DeviceTask],
+    held: Sequence[tuple[npt.NDArray[np.generic], Labels]],
+    inputs: Inputs,
+    network: BuiltNetwork | None = None,
 ) -> Work:
     """The computations of devices of one floor, by their numbers in the plant, on the samples and labels they hold.
 
-    Halves are trained apart, as machines train them that have nothing but arrays to send each other.
+    Halves are trained apart, as machines train them that have nothing but arrays to send each other. A `network` that
+    is given is used for it.
     """
     first, last = tasks[0], max(task.number for task in tasks)
     batch, counts = np.ones(last + 1, np.int64), np.zeros(last + 1, np.int64)
@@ -87,14 +94,13 @@ def work_of(
     job = Job(
         model=first.model,
         seed=first.seed,
-        learning_rate=first.learning_rate,
+        schedule=schedule_of(first),
         iterations=first.local_iterations,
         batch=batch,
         redraw=first.redraw_batch,
         apart=True,
         boundary=first.boundary,
         momentum=first.momentum or 0.0,
-        schedule=schedule_of(first),
     )
     order = np.argsort([task.number for task in tasks])  # as `first` of the samples counts them
     images = np.concatenate([held[place][0] for place in order])
@@ -109,7 +115,7 @@ def work_of(
         mean=inputs.mean,
         deviation=inputs.deviation,
     )
-    return Work(job, samples)
+    return Work(job, samples, network)
 
 
 def checked_names(message: Surveyed | Compared, known: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """What a gateway and its devices must know to take part in a run, as the base station tells them when they join."""
 
-__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "permissions", "task_text"]
+__all__ = ["DeviceTask", "FloorTask", "floor_tasks", "parse_task", "permissions", "refuse_round", "task_text"]
 
 import json
 from typing import Annotated, Any, Literal, TypeVar
@@ -18,6 +18,7 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.scenario.section import Flag, Int0, Int1, PositiveReal, Section
 
 Seconds = Annotated[tuple[NonNegativeFloat, ...], Field(max_length=4097)]
+_REMEDY = "Install the same version of fedfloor on both machines"  #: a task is written by a program
 Kind = TypeVar("Kind", bound=Section)
 
 
@@ -108,7 +109,7 @@ def floor_tasks(scenario: Scenario, *, measure: bool = False) -> tuple[FloorTask
                     seed=scenario.seed,
                     plant_seed=scenario.plant_seed,
                     model=scenario.model,
-                    predicts="numbers" if training.task == "regression" else None,
+                    predicts="numbers" if training.predicts_numbers else None,
                     local_iterations=training.local_iterations,
                     extra_iterations=training.extra_iterations or None,
                     learning_rate=training.learning_rate,
@@ -157,9 +158,21 @@ def parse_task(text: str, kind: type[Kind], sender: str) -> Kind:
     try:
         return kind.model_validate(json.loads(text))
     except ValidationError as error:
-        raise DeploymentError(one_line(error, f"the task of {sender}")) from None
+        raise DeploymentError(one_line(error, f"the task of {sender}", remedy=_REMEDY)) from None
     except (ValueError, RecursionError) as error:
-        raise DeploymentError(f"the task of {sender}: is not valid JSON: {error!s:.200}") from None
+        problem = f"is not valid JSON: {error!s:.200}"
+        raise DeploymentError(f"the task of {sender}: {problem}. {_REMEDY}") from None
+
+
+def refuse_round(task: DeviceTask, *, cut: int, iterations: int, depth: int) -> None:
+    """Refuse a round that the scenario does not allow a device, whose network has `depth` layers."""
+    if not task.min_cut <= cut <= depth:
+        raise DeploymentError(f"the cut must be training.min_cut = {task.min_cut} to {depth}, got {cut}")
+    most = task.local_iterations + (task.extra_iterations or 0)
+    if not 1 <= iterations <= most:
+        extra = " + training.extra_iterations" if task.extra_iterations else ""
+        limits = f"1 to training.local_iterations{extra} = {most}"
+        raise DeploymentError(f"the number of iterations must be {limits}, got {iterations}")
 
 
 def permissions(deploy: Deploy) -> list[str]:

@@ -7,13 +7,12 @@ import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fedfloor.arrays import Floats, Labels, Vector
+from fedfloor.arrays import Labels, Vector
 from fedfloor.errors import FailedRunError
 from fedfloor.scenario.model import Model
 from fedfloor.training.halves import DeviceRound, Sent, Top, TopStep
 from fedfloor.training.network.built import BuiltNetwork, Inputs
-from fedfloor.training.tasks import named_model
-from fedfloor.training.warming import warm_up_tops
+from fedfloor.training.tasks import TrainTask, named_model
 from fedfloor.training.work import is_short_of_memory
 from fedfloor.workers.parcels import Shelf, receive, send
 from fedfloor.workers.processes import end_with, packed_failure
@@ -28,14 +27,14 @@ class _Tops:
 
     def begin(self, number: int, model: Model, settings: DeviceRound, inputs: Inputs, weights: Vector) -> None:
         """Begin the round of one device."""
-        with named_model(model.name, "train"):
+        with named_model(model.name, TrainTask):
             network = self._network(model, settings.seed)
             self._tops[number] = Top(network, settings, inputs, weights), network
 
     def step(self, number: int, received: Sent | None, labels: Labels | None) -> TopStep:
         """Do one iteration of a device."""
         top, network = self._tops[number]
-        with named_model(network.model.name, "train"):
+        with named_model(network.model.name, TrainTask):
             return top.step(received, labels)
 
     def end(self, number: int) -> Vector:
@@ -49,14 +48,6 @@ class _Tops:
         entry = self._tops.pop(number, None)
         if entry is not None:
             self._free.append(entry[1])
-
-    def warm_up(self, model: Model, seed: int, inputs: Inputs, batch: int, boundary: int) -> Floats:
-        """Take one step at every cut; returns their seconds (L+1,)."""
-        with named_model(model.name, "train"):
-            network = self._network(model, seed)
-            seconds = warm_up_tops(network, inputs, batch, boundary=boundary)
-        self._free.append(network)
-        return seconds
 
     def _network(self, model: Model, seed: int) -> BuiltNetwork:
         """A network that no top uses; those of another model are forgotten, because a plant has one."""

@@ -15,9 +15,7 @@ from multiprocessing import Pipe
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from fedfloor.arrays import Floats, Labels, Vector
+from fedfloor.arrays import Labels, Vector
 from fedfloor.scenario.model import Model
 from fedfloor.training.halves import DeviceRound, Sent, TopStep
 from fedfloor.training.network.built import Inputs
@@ -56,30 +54,17 @@ class TopPool:
     ) -> None:
         await self._close()
 
-    async def begin(
-        self, model: Model, settings: DeviceRound, inputs: Inputs, weights: Vector, *, effort: float = 1.0
-    ) -> "PooledTop":
-        """Begin a device's round with the weights above its cut, in the process that has the least to do.
-
-        `effort` is the expected work of this top in relation to others; begin with the largest.
-        """
+    async def begin(self, model: Model, settings: DeviceRound, inputs: Inputs, weights: Vector) -> "PooledTop":
+        """Begin a device's round with the weights above its cut, in the process that has the fewest tops."""
         self.replace_lost()
-        process = min(self._processes, key=lambda each: each.effort)
-        top = PooledTop(self, process, next(self._numbers), effort)
+        process = min(self._processes, key=lambda each: each.tops)
+        top = PooledTop(self, process, next(self._numbers))
         try:
             await top.ask("begin", model, settings, inputs, weights)
         except BaseException:
             top.abandon()
             raise
         return top
-
-    async def warm_up(self, model: Model, inputs: Inputs, batch: int, *, seed: int = 0, boundary: int = 32) -> Floats:
-        """Take one step at every cut in every process at once; returns the longest seconds (L+1,), 0 for cut L."""
-        self.replace_lost()
-        calls = [process.call("warm_up", model, seed, inputs, batch, boundary) for process in self._processes]
-        seconds: list[Floats] = await asyncio.gather(*map(asyncio.wrap_future, calls))
-        longest: Floats = np.stack(seconds).max(axis=0)
-        return longest
 
     def replace_lost(self) -> None:
         """Start a process for every one that has ended."""
@@ -96,10 +81,10 @@ class TopPool:
 class PooledTop:
     """The top of one device in one round; see `training.halves.Top`. It ends by `end` or `abandon`."""
 
-    def __init__(self, pool: TopPool, process: "_Process", number: int, effort: float) -> None:
-        self._pool, self._process, self._number, self._effort = pool, process, number, effort
+    def __init__(self, pool: TopPool, process: "_Process", number: int) -> None:
+        self._pool, self._process, self._number = pool, process, number
         self._open = True
-        process.effort += effort
+        process.tops += 1
 
     async def step(self, received: Sent | None = None, labels: Labels | None = None) -> TopStep:
         """See `Top.step`; raises a LostError if the process has ended."""
@@ -131,14 +116,14 @@ class PooledTop:
 
     def _release(self) -> None:
         self._open = False
-        self._process.effort -= self._effort
+        self._process.tops -= 1
 
 
 class _Process:
     """A process, and a thread that sends it one request at a time and waits for the answer."""
 
     def __init__(self) -> None:
-        self.effort = 0.0  #: of the tops that it has
+        self.tops = 0  #: number of those that it has
         self._ending: str | None = None  # how it ended, once that is known
         self._left = False
         self._connection, other_end = Pipe()

@@ -1,6 +1,6 @@
 """A plant whose floors are nodes of a Flower federation: costs and clock are simulated, training is the nodes' own."""
 
-__all__ = ["Exchange", "FlowerPlant", "MetricKeys", "refuse_reserved", "refuse_sampling"]
+__all__ = ["FlowerExchange", "FlowerPlant", "MetricKeys", "refuse_reserved", "refuse_sampling"]
 
 import dataclasses
 import math
@@ -44,7 +44,7 @@ class MetricKeys:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exchange:
+class FlowerExchange:
     """How a run talks to its nodes: the arguments of a Flower strategy's `start`."""
 
     nodes: FloorNodes
@@ -84,7 +84,7 @@ class FlowerPlant:
 
     scenario: Scenario
     strategy: Strategy
-    exchange: Exchange
+    exchange: FlowerExchange
     keys: MetricKeys
     arrays: ArrayRecord
     needs_losses: bool = False  #: the policy decides by training losses
@@ -309,7 +309,7 @@ class FlowerPlant:
 
 @contextmanager
 def _content_with(strategy: Strategy, count: int) -> Iterator[None]:
-    """Let a strategy be content with so many nodes although it was told to wait for more: the policy decides."""
+    """Lower a strategy's minimum numbers of nodes to `count`, because the policy decides."""
     limits = [
         (layer, name, getattr(layer, name))
         for layer in layers_of(strategy)

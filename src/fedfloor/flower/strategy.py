@@ -18,14 +18,22 @@ from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioErr
 from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
-from fedfloor.flower.plant import Evaluate, Exchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
+from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import claimed_folder, drive, earlier_rounds
 from fedfloor.runs.options import RunOptions
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, as_begun, label_of, planned_run, refuse_unnamed
+from fedfloor.runs.planned import (
+    PlannedRun,
+    ScenarioSource,
+    as_begun,
+    label_of,
+    planned_run,
+    refuse_unnamed,
+    with_every_checkpoint,
+)
 from fedfloor.scheduling.objects import PolicySource
 from fedfloor.scheduling.traits import needs_sample_losses, needs_training
 
@@ -118,14 +126,16 @@ class FedFloor(Strategy):
             names = [floor.name for floor in planned.scenario.floors]
             nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
             nodes.wait_for_all()
-            exchange = Exchange(
+            exchange = FlowerExchange(
                 nodes=nodes,
                 timeout=timeout,
                 train_config=ConfigRecord() if train_config is None else train_config,
                 evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
                 evaluate_fn=evaluate_fn,
             )
-            return self._run(planned if nodes.are_simulated else _with_checkpoints(planned), exchange, initial_arrays)
+            return self._run(
+                planned if nodes.are_simulated else with_every_checkpoint(planned), exchange, initial_arrays
+            )
 
     def _planned(self, rounds: int) -> PlannedRun:
         """The run, checked before anything is sent or written."""
@@ -152,7 +162,7 @@ class FedFloor(Strategy):
             planned = as_begun(planned, self.out)
         return replace(planned, folder=self.out)
 
-    def _run(self, planned: PlannedRun, exchange: Exchange, arrays: ArrayRecord) -> Result:
+    def _run(self, planned: PlannedRun, exchange: FlowerExchange, arrays: ArrayRecord) -> Result:
         scenario, options = planned.scenario, self.options
         self._describe(planned)
         with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
@@ -230,12 +240,6 @@ class FedFloor(Strategy):
     ) -> MetricRecord | None:
         """Refused: see `start`."""
         _refuse_outer()
-
-
-def _with_checkpoints(planned: PlannedRun) -> PlannedRun:
-    """The run with a checkpoint after every round, as rounds of real machines take long."""
-    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
-    return replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
 
 
 def _refuse_outer() -> NoReturn:

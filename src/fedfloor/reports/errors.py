@@ -12,7 +12,7 @@ from fedfloor.rounds.summary import FINAL_ROUNDS, root_mean_square
 
 def _tests(run: ReadRun) -> list[tuple[int, float]]:
     """After how many rounds the model was tested, and its root mean square error; empty if it predicts classes."""
-    if run.scenario.training.task == "classification":
+    if not run.scenario.training.predicts_numbers:
         return []
     return [(record.round + 1, root_mean_square(record.loss)) for record in run.records if record.loss is not None]
 

@@ -29,7 +29,7 @@ class Results:
     @property
     def predicts_numbers(self) -> bool:
         """Whether the models predict numbers, which have an error, in place of classes, which have an accuracy."""
-        return all(run.scenario.training.task == "regression" for run in self.collection.runs)
+        return all(run.scenario.training.predicts_numbers for run in self.collection.runs)
 
     @property
     def has_links(self) -> bool:

@@ -78,8 +78,8 @@ def headline(collection: Collection) -> Table:
     )
     if not any(run.is_real or device.link for run in collection.runs for device in run.scenario.devices):
         notes.append("The scenario has no device links, so sending between devices and their gateway costs nothing.")
-    tasks = {run.scenario.training.task for run in collection.runs}
-    result = "final error" if tasks == {"regression"} else "final accuracy"
+    predicts = {run.scenario.training.predicts_numbers for run in collection.runs}
+    result = "final error" if predicts == {True} else "final accuracy"
     columns = (
         "policy", result, "steadiness [points]", "mean delay [s]", collection.clock_name, "completed",
         "failures", "raw samples sent", "worst shortfall", "energy per round [J]", "rounds", "seed numbers",

@@ -5,6 +5,7 @@ __all__ = [
     "FloorSummary",
     "RunSummary",
     "Tally",
+    "accuracy_of",
     "error_of_test",
     "final_rounds",
     "result_of_test",
@@ -22,6 +23,7 @@ from itertools import chain
 
 import numpy as np
 
+from fedfloor.arrays import Ints
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 
 FINAL_ROUNDS = 20  #: most rounds at the end of a run whose tests make its final accuracy
@@ -34,6 +36,11 @@ def final_rounds(rounds: int) -> int:
     meet the same group of round robin. A longer window would include rounds in which a short run had learnt little.
     """
     return max(1, min(FINAL_ROUNDS, rounds // 5))
+
+
+def accuracy_of(confusion: Ints | None) -> float | None:
+    """Share of the samples of a confusion matrix (true, predicted) on its diagonal; None without a matrix."""
+    return None if confusion is None else float(np.trace(confusion) / confusion.sum())
 
 
 def root_mean_square(loss: float) -> float:

@@ -7,9 +7,8 @@ from pathlib import Path
 from fedfloor.errors import RunLogError, named
 from fedfloor.notebooks.cards import card, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
-from fedfloor.rounds.plants.contract import numbers_from
-from fedfloor.rounds.plants.global_model import GlobalModel, served_weights
-from fedfloor.rounds.summary import root_mean_square
+from fedfloor.rounds.plants.global_model import GlobalModel, inputs_of, served_weights
+from fedfloor.rounds.summary import accuracy_of, root_mean_square
 from fedfloor.runs.answers import Answer
 from fedfloor.runs.driving import checkpoint_of
 from fedfloor.runs.export import export_model, facts_of, refuse_export
@@ -104,7 +103,7 @@ def evaluate_run(
         data=holding.origin,
         same_data=checkpoint.origin.data == fingerprint(holding.samples),
         samples=int(samples.test_labels.size),
-        accuracy=None if confusion is None else float(confusion.trace() / confusion.sum()),
+        accuracy=accuracy_of(confusion),
         loss=loss,
         confusion=None if confusion is None else confusion.tolist(),
         exported=None if export is None else str(export),
@@ -125,15 +124,13 @@ def model_of_run(run: Path, *, own: bool = False) -> ScaledModel:
         raise _no_model(run)
     scenario = scenario_of(run)
     refuse_code(scenario, "model", file=run / SCENARIO, own=own)
-    channels = scenario.model.input[0]
     layout = Layout(network_of(scenario.model, scenario.seed))
     try:
-        inputs = checkpoint.state.values.get("inputs")
-        if not isinstance(inputs, dict):
+        inputs = inputs_of(checkpoint.state, scenario.model.input[0])
+        if inputs is None:
             raise ValueError("it does not say how inputs are scaled; use `evaluate` with export")
-        mean, deviation = (numbers_from(inputs, key, channels) for key in ("mean", "deviation"))
         weights = layout.named(served_weights(checkpoint.state, layout, scenario))
-        return scaled_model(scenario.model, weights, mean, deviation)
+        return scaled_model(scenario.model, weights, inputs.mean, inputs.deviation)
     except ValueError as error:
         raise checkpoint.misfit(error) from None
 

@@ -157,7 +157,7 @@ def _refuse_useless_address(options: "RunOptions | CompareOptions") -> None:
 
 def refuse_until(scenario: "Scenario", accuracy: float | None) -> None:
     """Refuse to wait for an accuracy if the scenario predicts numbers, which have none."""
-    if accuracy is not None and scenario.training.task == "regression":
+    if accuracy is not None and scenario.training.predicts_numbers:
         problem = (
             f"until_accuracy: the scenario has training.task = 'regression', so there is no accuracy, got {accuracy}"
         )

@@ -9,6 +9,7 @@ __all__ = [
     "planned_run",
     "refuse_unnamed",
     "resolve",
+    "with_every_checkpoint",
     "with_folders",
 ]
 
@@ -256,6 +257,12 @@ def as_begun(run: PlannedRun, folder: Path) -> PlannedRun:
     except (OSError, ValueError, RecursionError):  # whoever resumes the run says what is wrong
         return run
     return before if policy == before.file.policy.model_dump() else run
+
+
+def with_every_checkpoint(planned: PlannedRun) -> PlannedRun:
+    """The run with a checkpoint after every round, as rounds of real machines take long."""
+    training = planned.scenario.training.model_copy(update={"checkpoint_every": 1})
+    return replace(planned, scenario=planned.scenario.model_copy(update={"training": training}))
 
 
 def with_folders(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import JsonValue
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.errors import ModelError, counted
@@ -20,10 +19,10 @@ from fedfloor.rounds.listeners.checkpoint import Checkpoint
 from fedfloor.rounds.listeners.loggers import open_loggers
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.loop import Listener
-from fedfloor.rounds.plants.contract import numbers_from
+from fedfloor.rounds.plants.global_model import inputs_of
 from fedfloor.rounds.plants.learning import LearningPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
-from fedfloor.rounds.summary import RunSummary, root_mean_square, summarise
+from fedfloor.rounds.summary import RunSummary, accuracy_of, root_mean_square, summarise
 from fedfloor.runs.bounds import run_bounds
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import Driven, claimed_folder, drive, earlier_rounds
@@ -116,7 +115,7 @@ class TrainedRun(Shown):
     @property
     def accuracy(self) -> float | None:
         """Test accuracy of the final model; None if numbers are predicted."""
-        return None if self.confusion is None else float(np.trace(self.confusion) / self.confusion.sum())
+        return accuracy_of(self.confusion)
 
     @property
     def error(self) -> float | None:
@@ -256,7 +255,7 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
     return Job(
         model=scenario.model,
         seed=scenario.seed,
-        learning_rate=training.learning_rate,
+        schedule=RateSchedule.of(training),
         iterations=training.local_iterations,
         batch=batch,
         redraw=training.redraw_batch,
@@ -265,35 +264,18 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
         device=device,
         sample_losses=sample_losses,
         momentum=training.momentum,
-        schedule=RateSchedule.of(training),
     )
 
 
 def scaled_as(samples: Samples, checkpoint: Checkpoint | None) -> Samples:
     """The samples, scaled as those that the checkpoint was trained on; older checkpoints do not say how."""
-    inputs = None if checkpoint is None else checkpoint.state.values.get("inputs")
-    if checkpoint is None or inputs is None:
+    if checkpoint is None:
         return samples
     try:
-        if not isinstance(inputs, dict):
-            raise ValueError("inputs must be a table")
-        mean = _array(inputs.get("mean"))
-        deviation = numbers_from(inputs, "deviation", samples.mean.size)
-        if mean.shape != samples.mean.shape or not np.isfinite(mean).all():
-            raise ValueError(f"inputs.mean must be {samples.mean.size} numbers, one per channel")
-        if not np.all(deviation > 0.0):
-            raise ValueError(f"inputs.deviation must be {samples.mean.size} numbers > 0, one per channel")
+        inputs = inputs_of(checkpoint.state, samples.mean.size)
     except ValueError as error:
         raise checkpoint.misfit(error) from None
-    return replace(samples, mean=mean, deviation=deviation)
-
-
-def _array(value: JsonValue) -> Floats:
-    """The value as an array; an empty one if it is not made of numbers."""
-    try:
-        return np.array(value, float)
-    except (TypeError, ValueError, OverflowError):
-        return np.zeros(0)
+    return samples if inputs is None else replace(samples, mean=inputs.mean, deviation=inputs.deviation)
 
 
 def fingerprint(samples: Samples) -> str:

@@ -89,6 +89,11 @@ class Training(Section):
     schedule_factor: Share = 0.1
     """of `cosine`: the lowest rate as a share of `learning_rate`; of `step`: factor of every step"""
 
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether the network predicts a number in place of a class."""
+        return self.task == "regression"
+
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:
         for key in ("schedule_rounds", "schedule_factor"):

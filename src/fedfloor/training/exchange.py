@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Vector
 from fedfloor.scenario.file import Precision
-from fedfloor.training.network.quantised import pack, unpack, upload_stream
+from fedfloor.training.network.quantised import cast, rounded, uncast, upload_stream
 from fedfloor.training.network.weights import Layout, average
 
 
@@ -41,15 +41,7 @@ class Exchange:
         """The global weights (P,) as floors receive them; an OverflowError says that some are too large for it."""
         if self.precision.download == 32:
             return weights
-        with np.errstate(over="ignore"):
-            received = weights.astype(np.float16).astype(np.float32)
-        for piece in self.layout.pieces:
-            if piece.counts:
-                received[piece.place] = weights[piece.place]
-        fits = np.isfinite(received)
-        if not fits.all():
-            raise OverflowError(f"a weight of {weights[~fits][0]:.3g} is too large for 16 bits (at most 65504)")
-        return received
+        return uncast(cast(weights, self.layout.pieces), self.layout.pieces)
 
     def uploaded(self, model: Vector, downloaded: Vector, *, index: int, floor: int) -> Vector:
         """What the base station receives of a floor's model (P,): the model, or its update.
@@ -61,14 +53,12 @@ class Exchange:
             return model
         with np.errstate(over="ignore"):
             update = model - downloaded
-            if self.error is None:
-                return update
-            update += self.error[floor]
-        bits = self.precision.upload
-        message = pack(update, self.layout.pieces, bits, upload_stream(self.seed, index, floor))
-        received = unpack(message, self.layout.pieces, bits)
-        self.error[floor] = update - received
-        return received
+        if self.error is None:
+            return update
+        stream = upload_stream(self.seed, index, floor)
+        sent = rounded(update, self.error[floor], self.layout.pieces, self.precision.upload, stream)
+        self.error[floor] = sent.error
+        return sent.received
 
     def combined(self, weights: Vector, received: Sequence[tuple[float, Vector]]) -> Vector:
         """The next global weights (P,), from what was received of every floor and its number of points.

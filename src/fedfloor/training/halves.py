@@ -57,10 +57,15 @@ class _Side:
     """One half of a network in one round."""
 
     def __init__(
-        self, network: BuiltNetwork, settings: DeviceRound, name: Literal["bottom", "top"], weights: Vector
+        self,
+        network: BuiltNetwork,
+        settings: DeviceRound,
+        name: Literal["bottom", "top"],
+        weights: Vector,
+        scored: Scored | None,
     ) -> None:
-        self._network, self._settings, self._name = network, settings, name
-        self.scored: Scored | None = None  # told the scores of every step, on the half that computes the loss
+        """`scored` is told the scores of every step, on the half that computes the loss."""
+        self._network, self._settings, self._name, self._scored = network, settings, name, scored
         self._half: Half = network.halves(settings.cut)[_PLACES[name]]
         size = self._half.layout.size
         if weights.shape != (size,) or weights.dtype != np.float32:
@@ -90,8 +95,8 @@ class _Side:
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Loss of a batch on the half that ends the network."""
         scores = self._through(x)
-        if self.scored is not None:
-            self.scored(scores, y)
+        if self._scored is not None:
+            self._scored(scores, y)
         return loss_of(scores, y)
 
     def _update(self) -> None:
@@ -124,8 +129,15 @@ class _Side:
 class Bottom(_Side):
     """What a device computes: the layers below its cut, and the loss too if no layer is above it."""
 
-    def __init__(self, network: BuiltNetwork, settings: DeviceRound, inputs: Inputs, weights: Vector) -> None:
-        super().__init__(network, settings, "bottom", weights)
+    def __init__(
+        self,
+        network: BuiltNetwork,
+        settings: DeviceRound,
+        inputs: Inputs,
+        weights: Vector,
+        scored: Scored | None = None,
+    ) -> None:
+        super().__init__(network, settings, "bottom", weights, scored)
         self._inputs = inputs
         self._x: Tensor | None = None
         self._y: Tensor | None = None
@@ -184,8 +196,15 @@ class Bottom(_Side):
 class Top(_Side):
     """What a gateway computes for one device: the layers above its cut, and the loss."""
 
-    def __init__(self, network: BuiltNetwork, settings: DeviceRound, inputs: Inputs, weights: Vector) -> None:
-        super().__init__(network, settings, "top", weights)
+    def __init__(
+        self,
+        network: BuiltNetwork,
+        settings: DeviceRound,
+        inputs: Inputs,
+        weights: Vector,
+        scored: Scored | None = None,
+    ) -> None:
+        super().__init__(network, settings, "top", weights, scored)
         assert settings.cut < network.depth
         self._inputs = inputs
         self._x: Tensor | None = None  # the batch, at cut 0

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedfloor.errors import ModelError
 from fedfloor.training.data.samples import Samples
-from fedfloor.training.tasks import Task, carry_out
+from fedfloor.training.tasks import EstimateTask, EvaluateTask, GradientTask, Task, TrainTask, carry_out
 from fedfloor.training.work import Job, Work
 
 _FEW = 2  #: samples; the least that batch norm can train on
@@ -33,16 +33,17 @@ def try_model(job: Job, samples: Samples, *, estimates: bool, observes: bool) ->
         if count:
             problem = f"its first weights are not finite: {count} of {values.size} in '{name}'"
             raise ModelError(f"{label}: {problem}. Initialise them with finite values")
-    tasks = [
-        Task("train", (0, np.array([0]), np.array([1])), 1),
-        Task("evaluate", (0, min(_FEW, samples.test_labels.size)), 0),
-        *([Task("estimate", (0, _FEW), 1)] if estimates else []),
-        *([Task("gradient", (0, _FEW), 1)] if observes else []),
+    tasks: list[Task[object]] = [
+        EvaluateTask(0, min(_FEW, samples.test_labels.size)),
+        *([EstimateTask(0, _FEW)] if estimates else []),
+        *([GradientTask(0, _FEW)] if observes else []),
     ]
-    buffers = _Buffers(work.network)
-    results = [carry_out(work, task, first, np.empty((task.vectors, first.size), np.float32)) for task in tasks]
+    buffers, out = _Buffers(work.network), np.empty((1, first.size), np.float32)
+    losses = carry_out(work, TrainTask(0, np.array([0]), np.array([1])), first, out)
+    for task in tasks:
+        carry_out(work, task, first, out)
     buffers.refuse_lost(label)
-    loss = float(results[0][0, 0])
+    loss = float(losses[0, 0])
     if not math.isfinite(loss):
         problem = f"its loss is {loss:g} with its first weights, before any step"
         raise ModelError(f"{label}: {problem}. Initialise it with smaller weights, or fix its layers")

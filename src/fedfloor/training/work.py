@@ -29,8 +29,8 @@ from fedfloor.training.halves import Bottom, DeviceRound, Top
 from fedfloor.training.network.built import BuiltNetwork, Inputs, network_of
 from fedfloor.training.network.dense import AT_ONCE, DenseStack, is_dense
 from fedfloor.training.network.losses import loss_of
-from fedfloor.training.network.split import Momentum, joined_step, sgd_step, squared_losses
-from fedfloor.training.network.weights import Layout
+from fedfloor.training.network.split import Momentum, Scored, joined_step, sgd_step, squared_losses
+from fedfloor.training.network.weights import Layout, length, step_along
 from fedfloor.training.schedule import RateSchedule
 
 _STACKED_PARAMETERS = 500_000  #: larger networks keep a core busy without stacking
@@ -44,7 +44,7 @@ class Job:
 
     model: Model
     seed: int
-    learning_rate: float  #: beta, of the first round and of estimates
+    schedule: RateSchedule  #: beta(t)
     iterations: int  #: K
     batch: Ints  #: (N,) D~_n
     redraw: bool  #: draw a new batch in every iteration
@@ -53,11 +53,15 @@ class Job:
     device: str = "cpu"  #: torch device
     sample_losses: bool = False  #: measure the mean square of the losses of single samples
     momentum: float = 0.0  #: mu, inside a round
-    schedule: RateSchedule | None = None  #: of the learning rate; None: it is constant
+
+    @property
+    def learning_rate(self) -> float:
+        """Beta of the first round and of estimates."""
+        return self.schedule.first
 
     def rate(self, index: int) -> float:
         """Learning rate of a round."""
-        return self.learning_rate if self.schedule is None else self.schedule.rate(index)
+        return self.schedule.rate(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +105,39 @@ def undisturbed() -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
+class _StepLosses:
+    """Losses of the steps of one device in one round."""
+
+    def __init__(self, job: Job) -> None:
+        self._counted = job.iterations
+        self._losses: list[float] = []
+        self._squares: list[float] = []
+        self.scored: Scored | None = self._add_squares if job.sample_losses else None
+
+    def add(self, loss: float) -> None:
+        """Add the mean loss of a step; `scored` has been told its scores."""
+        self._losses.append(loss)
+
+    def _add_squares(self, scores: Tensor, y: Tensor) -> None:
+        self._squares.append(squared_losses(scores, y))
+
+    def means(self) -> tuple[float, float]:
+        """Means over the first K steps: of losses, and of squares of losses of single samples, nan if not measured."""
+        losses, squares = self._losses[: self._counted], self._squares[: self._counted]
+        return sum(losses) / len(losses), sum(squares) / len(squares) if squares else math.nan
+
+
 class Work:
     """A network, samples, and the computations on them."""
 
-    def __init__(self, job: Job, samples: Samples) -> None:
+    def __init__(self, job: Job, samples: Samples, network: BuiltNetwork | None = None) -> None:
+        """Work in a network of its own, or in one that nobody else uses meanwhile."""
         self.job, self.samples = job, samples
-        self._built = BuiltNetwork(job.model, job.seed, job.device)
+        self._built = BuiltNetwork(job.model, job.seed, job.device) if network is None else network
+        torch.set_num_threads(1)  # as when the network was built, whatever happened since
         self._device = self._built.device
         self.network, self.layout = self._built.network, self._built.layout
         self._inputs = Inputs(samples.mean, samples.deviation)
-        self._squares: list[float] = []  # of the steps of the device that trains
-        self._scored = self._add_squares if job.sample_losses else None
 
     @property
     def stacks(self) -> int:
@@ -137,67 +163,55 @@ class Work:
         steps = self.job.iterations if iterations is None else iterations
         if self.stacks > 1:
             return self._train_stacked(index, devices, steps, weights, out)
-        losses = np.full((devices.size, 2), np.nan)
+        losses = np.empty((devices.size, 2))
         for k, (n, cut) in enumerate(zip(devices.tolist(), cuts.tolist(), strict=True)):
-            self._squares = []
-            losses[k, 0] = self._train_one(index, n, cut, steps, weights)
-            if self.job.sample_losses:
-                losses[k, 1] = self._mean(self._squares)
+            losses[k] = self._train_one(index, n, cut, steps, weights).means()
             self.layout.save(out[k])
         return losses
 
-    def _add_squares(self, scores: Tensor, y: Tensor) -> None:
-        self._squares.append(squared_losses(scores, y))
-
-    def _mean(self, losses: list[float]) -> float:
-        """Mean over the first K iterations."""
-        first = losses[: self.job.iterations]
-        return sum(first) / len(first)
-
-    def _train_one(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
-        """Train one device in the network; returns its mean loss."""
+    def _train_one(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> _StepLosses:
+        """Train one device in the network."""
         job = self.job
         torch.manual_seed(dropout_seed(job.seed, index, n))
         if job.apart or self._rounds_at(cut):
             return self._train_apart(index, n, cut, steps, weights)
         self.layout.load(weights)
         self.network.train()
-        losses, rate, momentum = list[float](), job.rate(index), Momentum.of(job.momentum)
+        losses, rate, momentum = _StepLosses(job), job.rate(index), Momentum.of(job.momentum)
         for iteration in range(steps):
             if iteration == 0 or job.redraw:
                 x, y = self._tensors(self.samples.images, self.samples.labels, self._batch(index, n, iteration))
-            losses.append(float(joined_step(self.network, x, y, self._scored)))
+            losses.add(float(joined_step(self.network, x, y, losses.scored)))
             sgd_step(self._built.parameters, rate, momentum)
-        return self._mean(losses)
+        return losses
 
     def _rounds_at(self, cut: int) -> bool:
         """Whether something is rounded that crosses a cut: pictures are not, and at the last cut nothing crosses."""
         is_picture = cut == 0 and self.samples.images.dtype == np.uint8
         return self.job.boundary < 32 and not is_picture and cut < self._built.depth
 
-    def _train_apart(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> float:
+    def _train_apart(self, index: int, n: int, cut: int, steps: int, weights: Vector) -> _StepLosses:
         """Train one device as two machines do; only arrays cross the cut."""
         job, built, below = self.job, self._built, self._built.below(cut)
         settings = DeviceRound(
             job.seed, index, n, cut, job.rate(index), job.boundary, momentum=job.momentum, own_streams=job.apart
         )
-        bottom = Bottom(built, settings, self._inputs, weights[:below])
-        top = Top(built, settings, self._inputs, weights[below:]) if cut < built.depth else None
-        (bottom if top is None else top).scored = self._scored
-        losses: list[float] = []
+        losses = _StepLosses(job)
+        bottom = Bottom(built, settings, self._inputs, weights[:below], losses.scored)
+        top = Top(built, settings, self._inputs, weights[below:], losses.scored) if cut < built.depth else None
         for iteration in range(steps):
             samples, labels = None, None
             if iteration == 0 or job.redraw:
                 numbers = self._batch(index, n, iteration)
                 samples, labels = self.samples.images[numbers], self.samples.labels[numbers]
             if top is None:
-                losses.append(bottom.step(samples, labels))
+                losses.add(bottom.step(samples, labels))
                 continue
             loss, gradient = top.step(bottom.forward(samples), labels)
             if gradient is not None:
                 bottom.backward(gradient)
-            losses.append(loss)
-        return self._mean(losses)
+            losses.add(loss)
+        return losses
 
     def _batch(self, index: int, n: int, iteration: int) -> Ints:
         """Sample numbers of a device's batch."""
@@ -291,16 +305,13 @@ class Work:
                 continue
             parameter.grad = (mean[name] / numbers.size).to(parameter.dtype).to(self._device)
         self._take_gradient(out)
-        norm = _length(out)
-        probe_gradient = np.empty_like(out)
-        probe = (weights - np.float32(self.job.learning_rate) * out).astype(np.float32)
-        self.gradient(n, limit, probe, probe_gradient)
-        length = _length(probe - weights)
-        change = _length(probe_gradient - out)
+        norm, probe, there = length(out), step_along(weights, out, self.job.learning_rate), np.empty_like(out)
+        self.gradient(n, limit, probe, there)
+        step = length(probe - weights)  # in float32, unlike `distance`: the rates of earlier runs rest on these bits
         return Estimate(
             sigma=math.sqrt(max(squares / numbers.size - norm**2, 0.0)),
             norm=norm,
-            smoothness=change / length if length > 0.0 else 0.0,
+            smoothness=length(there - out) / step if step > 0.0 else 0.0,
         )
 
     def _single_loss(self, parts: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -323,8 +334,3 @@ class Work:
                 flat[at : at + tensor.numel()].view(tensor.shape).copy_(gradient)
                 parameters[name].grad = None
             at += tensor.numel()
-
-
-def _length(vector: Vector) -> float:
-    """Euclidean length, by NumPy's sum, which does not depend on the number of threads."""
-    return math.sqrt(float(np.square(vector.astype(np.float64)).sum()))

@@ -8,7 +8,7 @@ import os
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("--engine ray", "ray") from error
 
+
+R = TypeVar("R")
 
 _ATTEMPTS = 5  #: number of times that a lost process is restarted
 _START = 120.0  #: [s] that processes of a cluster may take to start
@@ -119,7 +121,7 @@ class _Hand:
         """Answer, which is possible once the process has a core."""
         return True
 
-    def do(self, job: Job, samples: Samples, task: Task, weights: Vector) -> tuple[Any, Vector, Failure | None]:
+    def do(self, job: Job, samples: Samples, task: Task[R], weights: Vector) -> tuple[R | None, Vector, Failure | None]:
         """Carry out one task: its answer, the vectors that it filled, and its failure if it failed."""
         if self._work is None:  # job and samples are the same in every call
             self._work = Work(job, samples)
@@ -142,7 +144,7 @@ class Actors:
         hand = ray.remote(num_cpus=1, max_restarts=_ATTEMPTS, max_task_retries=_ATTEMPTS)(_Hand)
         self._hands = _ready([hand.remote() for _ in range(min(count or _cores(), _cores()))])
 
-    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+    def run(self, tasks: Sequence[Task[R]], weights: Vector) -> Iterator[tuple[R, Vector]]:
         """See `Engine`."""
         shared_weights, running = ray.put(weights), {}
 

@@ -25,7 +25,7 @@ import numpy as np
 from fedfloor.arrays import Ints, Vector
 from fedfloor.errors import FailedRunError
 from fedfloor.training.data.samples import Samples
-from fedfloor.training.tasks import Task, carry_out
+from fedfloor.training.tasks import Task, TrainTask, carry_out
 from fedfloor.training.work import Job, Work
 from fedfloor.workers.processes import end_process, ending_of, start_process, unpacked_failure
 from fedfloor.workers.sharing import Place, release, shared
@@ -42,8 +42,8 @@ class Engine(Protocol):
 
     work: Work
 
-    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
-        """Results in the order of the tasks: what the method returned, and the vectors that it filled, (k, P).
+    def run(self, tasks: Sequence[Task[R]], weights: Vector) -> Iterator[tuple[R, Vector]]:
+        """Results in the order of the tasks: what each returned, and the vectors that it filled, (k, P).
 
         The vectors are valid until the next result is requested.
         """
@@ -53,7 +53,7 @@ class Engine(Protocol):
 
 
 def in_order(
-    tasks: Sequence[Task],
+    tasks: Sequence[Task[object]],
     window: int,
     workers: Sequence[W],
     send: Callable[[W, int], None],
@@ -105,8 +105,8 @@ def train_devices(
     tasks = []
     for piece in pieces:
         count = None if iterations is None else int(iterations[piece[0]])
-        options, effort = {} if count is None else {"iterations": count}, float(batch[piece].sum()) * (count or 1)
-        tasks.append(Task("train", (index, devices[piece], cuts[piece]), piece.size, effort, options))
+        effort = float(batch[piece].sum()) * (count or 1)
+        tasks.append(TrainTask(index, devices[piece], cuts[piece], count, effort))
     early: dict[int, tuple[float, float, Vector]] = {}  # results whose turn has not come
     turn = 0  # place in `devices` whose result comes next
     for piece, (losses, trained) in zip(pieces, engine.run(tasks, weights), strict=True):
@@ -128,7 +128,7 @@ class Local:
     def __init__(self, job: Job, samples: Samples) -> None:
         self.work = Work(job, samples)
 
-    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+    def run(self, tasks: Sequence[Task[R]], weights: Vector) -> Iterator[tuple[R, Vector]]:
         """See `Engine`."""
         for task in tasks:
             out = np.empty((task.vectors, self.work.layout.size), np.float32)
@@ -166,7 +166,7 @@ class Pool:
         finally:
             release(places.values())
 
-    def run(self, tasks: Sequence[Task], weights: Vector) -> Iterator[tuple[Any, Vector]]:
+    def run(self, tasks: Sequence[Task[R]], weights: Vector) -> Iterator[tuple[R, Vector]]:
         """See `Engine`."""
         self._weights[:] = weights
         running: dict[int, int] = {}  # connection -> task

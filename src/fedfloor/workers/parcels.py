@@ -11,7 +11,7 @@ from typing import Any
 _SHELF = 2**28  #: [byte] at most; memory is used only as far as messages need it
 _LEAST = 2**16  #: [byte] smaller arrays go through the connection, which is no slower
 
-Place = tuple[int, int]  #: of an array on the shelf: begin and end [byte]
+Span = tuple[int, int]  #: of an array on the shelf: begin and end [byte]
 
 
 class Shelf:
@@ -23,7 +23,7 @@ class Shelf:
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, _SHELF)
 
-    def put(self, array: memoryview, begin: int) -> Place | None:
+    def put(self, array: memoryview, begin: int) -> Span | None:
         """Copy an array to a place from `begin` on; None if it is too small or too large for that."""
         end = begin + array.nbytes
         if array.nbytes < _LEAST or end > _SHELF:
@@ -31,7 +31,7 @@ class Shelf:
         self._memory[begin:end] = array
         return begin, end
 
-    def copy(self, place: Place) -> bytearray:
+    def copy(self, place: Span) -> bytearray:
         """A copy of what is at a place."""
         with memoryview(self._memory) as memory:
             return bytearray(memory[slice(*place)])
@@ -61,7 +61,7 @@ def send(connection: Connection, message: Any, shelf: Shelf | None = None) -> No
     """Send a message; arrays in C order are copied at most once."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
-    arrays, places, begin = [buffer.raw() for buffer in buffers], list[Place | None](), 0
+    arrays, places, begin = [buffer.raw() for buffer in buffers], list[Span | None](), 0
     for array in arrays:
         place = None if shelf is None else shelf.put(array, begin)
         begin = begin if place is None else place[1]

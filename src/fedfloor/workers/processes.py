@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -66,16 +66,18 @@ def start_process(
     descriptors: Iterable[int] = (),
     variables: Mapping[str, str] | None = None,
     *,
-    stdout: int | None = None,
+    within: Sequence[str] = (),
+    stdout: IO[bytes] | int | None = None,
     stderr: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start this interpreter again; the process inherits some descriptors and gets some more variables.
 
+    The command begins with the words of `within`, for example those that enter a namespace.
     What it prints, as policies and models of users may, goes to the standard error of this process, unless `stdout` or
     `stderr` say otherwise: standard output is for results.
     """
     return subprocess.Popen(  # noqa: S603  # our own module, in this interpreter
-        [sys.executable, "-P", *arguments],  # -P does not put the working folder first
+        [*within, sys.executable, "-P", *arguments],  # -P does not put the working folder first
         pass_fds=[*descriptors],
         start_new_session=True,  # Ctrl-C is for this process only
         env={**environment(), **(variables or {})},

@@ -2,6 +2,7 @@
 
 __all__ = ["client_app", "client_app_for"]
 
+import threading
 import time
 from functools import lru_cache
 
@@ -26,9 +27,7 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
-from fedfloor.deploy.orders import (
-    expected_orders,
-)
+from fedfloor.deploy.orders import expected_orders
 from fedfloor.deploy.scaling import checked_inputs
 from fedfloor.deploy.tasks import DeviceTask, FloorTask, parse_task
 from fedfloor.deploy.whole_floor import WholeFloor
@@ -36,6 +35,8 @@ from fedfloor.errors import FailedRunError, FedfloorError
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.data import samples_of
 from fedfloor.flower.floors.records import COMPARE, HELLO, SECONDS, SUMS, SURVEY, TENSORS, Sent, heard_in, only, records
+from fedfloor.scenario.model import Model
+from fedfloor.training.network.built import BuiltNetwork
 
 _KEPT = "fedfloor"  #: name of the record that a floor keeps between two messages
 
@@ -100,9 +101,16 @@ def _floor_of(message: Message, context: Context, config: FloorsConfig) -> tuple
     first = RecordDict({name: message.content[name] for name in ("welcome", "welcome" + TENSORS)})
     text = only(heard_in(first, [Welcome]), Welcome).task
     task = parse_task(text, FloorTask, "the server")
-    floor = WholeFloor(task, _held(text, str(context.node_config.get("data", "")), config))
-    orders = expected_orders(task, floor.network.layout)
+    network = _network(task.devices[0].model, task.devices[0].seed, threading.get_ident())
+    floor = WholeFloor(task, _held(text, str(context.node_config.get("data", "")), config), network)
+    orders = expected_orders(task, network.layout)
     return floor, heard_in(message.content, [Welcome, Inputs, Settled, *orders])
+
+
+@lru_cache(maxsize=2)
+def _network(model: Model, seed: int, thread: int) -> BuiltNetwork:  # noqa: ARG001
+    """The network of a thread, for one message after the other: every message brings its weights."""
+    return BuiltNetwork(model, seed)
 
 
 @lru_cache(maxsize=8)

@@ -121,7 +121,7 @@ class Watched:
         if scenario is not None:
             sizes = {"floors": len(scenario.floors), "devices": len(scenario.devices)}
             entry |= {"scenario": scenario.name, "seed": scenario.seed, "of": scenario.rounds, **sizes}
-            entry["error"] = scenario.training.task == "regression"
+            entry["error"] = scenario.training.predicts_numbers
         if log is not None:
             totals = log.floors
             failures: dict[str, int] = {}

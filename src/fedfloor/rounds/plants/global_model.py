@@ -1,6 +1,6 @@
 """The model that floors learn together, as the base station keeps it: what all plants that learn have in common."""
 
-__all__ = ["GlobalModel", "Received", "Tested", "diverged", "served_weights"]
+__all__ = ["GlobalModel", "Received", "Tested", "diverged", "inputs_of", "served_weights"]
 
 import math
 import time
@@ -16,7 +16,7 @@ from fedfloor.costs.compute import floor_sum
 from fedfloor.costs.plant import floor_of_devices
 from fedfloor.errors import FailedRunError, shown
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
-from fedfloor.rounds.summary import final_rounds
+from fedfloor.rounds.summary import accuracy_of, final_rounds
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.theory.participation import divergence_of_updates, rates_of_updates, recent_mean
 from fedfloor.training.aggregation.aggregator import Aggregator
@@ -25,8 +25,9 @@ from fedfloor.training.aggregation.contract import Rule
 from fedfloor.training.aggregation.gaps import Gaps
 from fedfloor.training.aggregation.normalising import iteration_scales
 from fedfloor.training.exchange import Exchange
+from fedfloor.training.network.built import Inputs
 from fedfloor.training.network.weights import Layout, distance
-from fedfloor.training.tasks import Task
+from fedfloor.training.tasks import EvaluateTask
 from fedfloor.workers.engine import Engine
 
 _UPLOAD_ERROR = "upload_error"  #: name of the rounding errors in a checkpoint
@@ -182,8 +183,8 @@ class GlobalModel:
             return Tested()
         begun = time.perf_counter()
         confusion, loss = self.evaluate()
-        raw = None if self._averaged is None else _accuracy(self._evaluated(self.weights)[0])
-        return Tested(_accuracy(confusion), loss, time.perf_counter() - begun, raw)
+        raw = None if self._averaged is None else accuracy_of(self._evaluated(self.weights)[0])
+        return Tested(accuracy_of(confusion), loss, time.perf_counter() - begun, raw)
 
     @property
     def has_test_set(self) -> bool:
@@ -202,12 +203,11 @@ class GlobalModel:
     def _evaluated(self, weights: Vector) -> tuple[Ints | None, float]:
         size = self.engine.work.samples.test_labels.size
         steps = range(0, size, _TESTED_AT_ONCE)
-        tasks = [Task("evaluate", (begin, min(begin + _TESTED_AT_ONCE, size)), 0) for begin in steps]
+        tasks = [EvaluateTask(begin, min(begin + _TESTED_AT_ONCE, size)) for begin in steps]
         results = [result for result, _ in self.engine.run(tasks, weights)]
         loss = math.fsum(loss for _, loss in results) / size
-        if results[0][0] is None:
-            return None, loss
-        return np.sum([confusion for confusion, _ in results], axis=0), loss
+        confusions = [confusion for confusion, _ in results if confusion is not None]
+        return np.sum(confusions, axis=0) if confusions else None, loss
 
     def snapshot(self, simulated: PlantState, more: Mapping[str, JsonValue]) -> PlantState:
         """The state of a plant: the model, how inputs are scaled, its simulated part, and what else it keeps."""
@@ -265,6 +265,24 @@ def served_weights(state: PlantState, layout: Layout, scenario: Scenario) -> Vec
     return weights
 
 
+def inputs_of(state: PlantState, channels: int) -> Inputs | None:
+    """How a checkpoint's model scales its inputs, as `GlobalModel.snapshot` says it; None if an old one does not say.
+
+    Raises a ValueError if the numbers do not fit the channels.
+    """
+    inputs = state.values.get("inputs")
+    if inputs is None:
+        return None
+    if not isinstance(inputs, dict):
+        raise ValueError(f"inputs must be a table, got {shown(inputs)}")
+    values = {f"inputs.{key}": value for key, value in inputs.items()}
+    mean = numbers_from(values, "inputs.mean", channels, least=-math.inf)
+    deviation = numbers_from(values, "inputs.deviation", channels)
+    if not np.all(deviation > 0.0):
+        raise ValueError(f"inputs.deviation must be {channels} numbers > 0, got {shown(inputs['deviation'])}")
+    return Inputs(mean, deviation)
+
+
 def _weights_of(state: PlantState, layout: Layout) -> Vector:
     try:
         return layout.vector(state.weights)
@@ -277,10 +295,6 @@ def _vector(values: npt.NDArray[np.generic], size: int) -> Vector:
     if values.shape != (size,) or values.dtype != np.float32 or not np.isfinite(values).all():
         raise ValueError(f"{_AVERAGED} must be finite float32 ({size},), got {values.dtype} {values.shape}")
     return values.astype(np.float32)
-
-
-def _accuracy(confusion: Ints | None) -> float | None:
-    return None if confusion is None else float(np.trace(confusion) / confusion.sum())
 
 
 def _weighted_points(received: Sequence[Received], weight: Floats | None) -> Floats:

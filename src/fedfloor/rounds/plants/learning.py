@@ -27,9 +27,10 @@ from fedfloor.scheduling.state import Decision, RoundState
 from fedfloor.theory.bounds import Convergence
 from fedfloor.theory.participation import GradientStatistics, corrected_delta
 from fedfloor.training.aggregation.registry import make_rule
-from fedfloor.training.comparing import change_per_length, step_along
-from fedfloor.training.network.weights import average, distance, mean_of
-from fedfloor.training.tasks import Task
+from fedfloor.training.comparing import change_per_length
+from fedfloor.training.floors import DeviceResult, floor_result
+from fedfloor.training.network.weights import distance, mean_of, step_along
+from fedfloor.training.tasks import EstimateTask, GradientTask
 from fedfloor.training.work import Estimate
 from fedfloor.workers.engine import Engine, train_devices
 
@@ -106,16 +107,14 @@ class LearningPlant:
         iterations = None if counts is None else counts[self._floor[devices]]
         results = train_devices(self.engine, self.index, devices, cuts, downloaded, iterations=iterations)
         for m, group in itertools.groupby(results, key=lambda result: int(self._floor[result[0]])):
-            losses: list[tuple[float, float, float]] = []
-            model = average(self._checked(group, losses, counts=bool(outcome.completed[m])), start.size)
+            result = floor_result(self._checked(group, counts=bool(outcome.completed[m])), start.size)
             if target is not None:
-                divergence[m] = distance(model[learnt], target[learnt])
+                divergence[m] = distance(result.model[learnt], target[learnt])
             if outcome.completed[m]:
-                points = math.fsum(weight for weight, _, _ in losses)
-                loss = math.fsum(weight * value for weight, value, _ in losses) / points
-                rms_loss[m] = math.sqrt(math.fsum(weight * square for weight, _, square in losses) / points)
-                sent = self._model.uploaded(model, downloaded, index=self.index, floor=m)
-                received.append(Received(m, points, loss, sent, None if counts is None else int(counts[m])))
+                rms_loss[m] = result.rms_loss
+                sent = self._model.uploaded(result.model, downloaded, index=self.index, floor=m)
+                count = None if counts is None else int(counts[m])
+                received.append(Received(m, result.points, result.loss, sent, count))
         loss_of_floors = self._model.advance(self.index, received, decision.weight)
         train_time = time.perf_counter() - begun
         tested = self._model.tested(self.index)
@@ -172,18 +171,12 @@ class LearningPlant:
     def _training_loss(self, weights: Vector) -> float:
         """Loss over the devices' samples, or over as many of each as an estimate looks at."""
         counts, limit = self._counts(), self.scenario.participation.estimate_samples
-        tasks = [Task("gradient", (n, limit), 1) for n in range(counts.size)]
+        tasks = [GradientTask(n, limit) for n in range(counts.size)]
         losses = [loss for loss, _ in self.engine.run(tasks, weights)]
         return math.fsum(count * loss for count, loss in zip(counts.tolist(), losses, strict=True)) / int(counts.sum())
 
-    def _checked(
-        self,
-        group: Iterator[tuple[int, float, float, Vector]],
-        losses: list[tuple[float, float, float]],
-        *,
-        counts: bool,
-    ) -> Iterator[tuple[float, Vector]]:
-        """Batch size and weights of a floor's devices, for averaging; adds its size, loss and square to `losses`.
+    def _checked(self, group: Iterator[tuple[int, float, float, Vector]], *, counts: bool) -> Iterator[DeviceResult]:
+        """Results of a floor's devices.
 
         A value that is not finite ends the run, unless the floor trains for a measurement only and does not count.
         """
@@ -192,8 +185,7 @@ class LearningPlant:
                 floor, device = self.scenario.floors[self._floor[n]].name, self.scenario.devices[n].name
                 problem = f"{floor}: {device}: the training loss is {loss:g} or its weights are not finite"
                 raise diverged(self.index, problem)
-            losses.append((float(self._batch[n]), loss, square))
-            yield float(self._batch[n]), weights
+            yield DeviceResult(float(self._batch[n]), loss, weights, square)
 
     def _counts(self) -> Ints:
         return np.diff(self.engine.work.samples.first)
@@ -203,7 +195,7 @@ class LearningPlant:
         training, counts, rate = self.scenario.training, self._counts(), self.engine.work.job.rate(self.index)
         current, velocity = weights, np.zeros(weights.size)
         for _ in range(training.local_iterations):
-            tasks = [Task("gradient", (n, None), 1) for n in range(counts.size)]
+            tasks = [GradientTask(n, None) for n in range(counts.size)]
             gradients = (gradient[0] for _, gradient in self.engine.run(tasks, current))
             velocity = training.momentum * velocity + mean_of(counts.tolist(), gradients, weights.size)
             current = (current - rate * velocity).astype(np.float32)
@@ -212,7 +204,7 @@ class LearningPlant:
     def _estimate(self) -> None:
         """Estimate what Theorem 1 asks for at the current weights, and the rates that follow (Sec. IV)."""
         participation, counts, size = self.scenario.participation, self._counts(), self.weights.size
-        tasks = [Task("estimate", (n, participation.estimate_samples), 1) for n in range(counts.size)]
+        tasks = [EstimateTask(n, participation.estimate_samples) for n in range(counts.size)]
         estimates: list[Estimate] = []
         with _Rows(size) as gradients:
 
@@ -244,7 +236,7 @@ class LearningPlant:
         length = distance(probe, self.weights)
         if length == 0.0:
             return np.zeros(len(gradients))
-        tasks = [Task("gradient", (n, limit), 1) for n in range(len(gradients))]
+        tasks = [GradientTask(n, limit) for n in range(len(gradients))]
         changed = (gradient[0] for _, gradient in self.engine.run(tasks, probe))
         return np.array(
             [change_per_length(there, here, length) for there, here in zip(changed, gradients, strict=True)]

@@ -26,6 +26,7 @@ from fedfloor.errors import DataError, named
 from fedfloor.references import find_reference, is_users, where_raised
 from fedfloor.scenario.resolved import Device, Scenario
 from fedfloor.streams import key_stream
+from fedfloor.training.data.checking import checked_pair
 from fedfloor.training.data.partition import Wish, by_classes, by_shards, dirichlet, iid
 from fedfloor.training.data.paths import MissingFilesError
 from fedfloor.training.data.recorded import OnStep, Recorded, read_recorded
@@ -139,16 +140,11 @@ def gather(scenario: Scenario, folder: Path | None = None, *, on_step: OnStep = 
         deviation=deviation,
     )
     counts = [share.size for share in shares]
-    if _predicts(scenario):
+    if scenario.training.predicts_numbers:
         histogram = np.array(counts)[:, np.newaxis]
     else:
         histogram = np.array([np.bincount(whole.labels[each], minlength=scenario.model.classes) for each in shares])
     return Holding(samples, _with_counts(scenario, counts), whole.origin, histogram, whole.classes)
-
-
-def _predicts(scenario: Scenario) -> bool:
-    """Whether the network predicts a number in place of a class."""
-    return scenario.training.task == "regression"
 
 
 def _whole(scenario: Scenario, folder: Path | None, on_step: OnStep) -> _Whole:
@@ -255,7 +251,7 @@ def _refuse_other_kind(scenario: Scenario, images: npt.NDArray[np.generic]) -> N
 def _shares(scenario: Scenario, labels: npt.NDArray[Any]) -> list[Ints]:
     """Sample numbers of every device, by the partition of the scenario; numbers to predict count as one class."""
     data, classes = scenario.data, scenario.model.classes
-    labels = np.zeros(labels.size, np.int64) if _predicts(scenario) else labels
+    labels = np.zeros(labels.size, np.int64) if scenario.training.predicts_numbers else labels
     wishes = [
         Wish(device.samples, floor.classes_per_device, floor.classes)
         for floor in scenario.floors
@@ -339,40 +335,9 @@ def _description(value: object) -> str:
 
 def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any, Any]:
     """Check that the samples and labels of a device or the test set fit the model."""
+    label, predicts = f"data '{name}': {place}", scenario.training.predicts_numbers
     try:
-        images, labels = np.asarray(pair[0]), np.asarray(pair[1])
+        samples, labels = pair[0], pair[1]
     except (TypeError, ValueError, IndexError, KeyError):
-        raise DataError(f"data '{name}': {place}: must be (samples, labels), got a {type(pair).__name__}") from None
-    shape, classes = tuple(scenario.model.input), scenario.model.classes
-    if images.shape[1:] != shape or labels.shape != images.shape[:1]:
-        problem = f"samples must be (n, {', '.join(map(str, shape))}) and labels (n,)"
-        raise DataError(f"data '{name}': {place}: {problem}, got {images.shape} and {labels.shape}")
-    if images.dtype.kind not in "buif":
-        problem = f"samples must be numbers, got {images.dtype}"
-        raise DataError(f"data '{name}': {place}: {problem}. Convert them to uint8 or float32")
-    if images.dtype != np.uint8:
-        images = images.astype(np.float32)
-        infinite = np.argwhere(~np.isfinite(images))
-        if infinite.size:
-            problem = f"samples must be finite, got {images[tuple(infinite[0])]} at sample {infinite[0][0]}"
-            raise DataError(f"data '{name}': {place}: {problem}. Remove or replace it")
-    if _predicts(scenario):
-        return images, _checked_targets(labels, f"data '{name}': {place}")
-    problem = f"data '{name}': {place}: labels must be integers from 0 to {classes - 1}"
-    if labels.dtype.kind not in "iu":
-        raise DataError(f"{problem}, got {labels.dtype}. Convert them, for example with labels.astype(int)")
-    if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise DataError(f"{problem}, got {labels.min()}..{labels.max()}. Correct them, or raise model.classes")
-    return images, labels.astype(np.int64)
-
-
-def _checked_targets(targets: npt.NDArray[Any], label: str) -> npt.NDArray[np.float32]:
-    """Check that numbers to predict are finite."""
-    if targets.dtype.kind not in "buif":
-        raise DataError(f"{label}: labels must be numbers, got {targets.dtype}. Convert them to float32")
-    values = targets.astype(np.float32)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        problem = f"labels must be finite, got {targets[wrong[0]]} at sample {wrong[0]}"
-        raise DataError(f"{label}: {problem}. Remove or replace it")
-    return values
+        raise DataError(f"{label}: must be (samples, labels), got a {type(pair).__name__}") from None
+    return checked_pair(samples, labels, label=label, model=scenario.model, predicts=predicts)

@@ -19,10 +19,10 @@ from fedfloor.scenario.data import Data
 from fedfloor.streams import key_stream
 from fedfloor.training.data.kept import kept_arrays
 from fedfloor.training.data.paths import NamedFile
+from fedfloor.training.data.samples import TEST_SHARE, drawn_for_test
 
 _ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _MODES = {1: "L", 3: "RGB"}  #: channels -> Pillow's name of the colours
-_SHARE = 0.2  #: of the pictures of a class in the test set, if the scenario does not say
 _LARGEST = 100_000_000  #: pixels of one picture
 
 
@@ -69,7 +69,7 @@ def read_pictures(
     for holder in np.unique(holders):
         open_ = np.flatnonzero((holders == holder) & (said == ""))
         rng = key_stream(seed, f"data.test.{holder}")
-        is_test[_drawn(labels, open_, data.test_share or _SHARE, rng, data.name)] = True
+        is_test[drawn_for_test(_classes(labels, open_, data.name), data.test_share or TEST_SHARE, rng)] = True
     return Pictures(**arrays, labels=labels, holders=holders, is_test=is_test)
 
 
@@ -119,17 +119,16 @@ def _listed(folder: NamedFile) -> list[_Picture]:
     return pictures
 
 
-def _drawn(labels: npt.NDArray[np.str_], among: Ints, share: float, rng: np.random.Generator, name: str) -> Ints:
-    """Pictures of the test set: a share of those of every class, drawn at random, at least one of each."""
-    chosen: list[Ints] = [np.zeros(0, np.int64)]
+def _classes(labels: npt.NDArray[np.str_], among: Ints, name: str) -> list[Ints]:
+    """Pictures of every class; a class with only one is refused."""
+    classes = []
     for label in np.unique(labels[among]):
         those = among[labels[among] == label]
         if those.size < 2:
             problem = f"class {shown(str(label))} has only one picture, so that training and test cannot both have one"
             raise DataError(f"data {named(name)}: {problem}. Add pictures, or make folders train/ and test/")
-        count = min(max(round(share * those.size), 1), those.size - 1)
-        chosen.append(rng.permutation(those)[:count])
-    return np.concatenate(chosen)
+        classes.append(those)
+    return classes
 
 
 def _read(
@@ -152,7 +151,7 @@ def _pillow() -> Any:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """What Pillow has to remark about transparency, odd tags or size does not matter to whoever trains."""
+    """Ignore Pillow's warnings: they do not affect training."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -49,7 +49,7 @@ def read_recorded(
 
     With `is_part` the files on this machine are a part of those that the scenario names, as on real machines.
     """
-    data, predicts = scenario.data, scenario.training.task == "regression"
+    data, predicts = scenario.data, scenario.training.predicts_numbers
     if data.kind == "images":
         samples, labels, holders, side, origin = _pictures(scenario, only, on_step)
     else:
@@ -83,7 +83,7 @@ def check_recorded(scenario: Scenario, *, on_step: OnStep = lambda _: None) -> t
         paths, results = check_pictures(files, data, tuple(scenario.model.input))
     else:
         paths = [file.path for file in files]
-        results = check_windows(files, data, predicts=scenario.training.task == "regression")
+        results = check_windows(files, data, predicts=scenario.training.predicts_numbers)
     checked = []
     for path, result in zip(paths, results, strict=True):
         counted = (0, str(result)) if isinstance(result, DataError) else (result, None)
@@ -109,7 +109,7 @@ def _files(scenario: Scenario, only: str | None) -> list[NamedFile]:
 
 def _pictures(scenario: Scenario, only: str | None, on_step: OnStep) -> _Read:
     data = scenario.data
-    if scenario.training.task == "regression":
+    if scenario.training.predicts_numbers:
         problem = "is a folder of pictures, which has classes and no numbers to predict"
         raise DataError(f"data {named(data.name)}: {problem}. Leave training.task out, or bring your own function")
     read = read_pictures(
@@ -131,7 +131,7 @@ def _windows(scenario: Scenario, only: str | None, is_part: bool, on_step: OnSte
     windows = read_windows(
         files,
         data,
-        predicts=scenario.training.task == "regression",
+        predicts=scenario.training.predicts_numbers,
         only=only,
         on_file=lambda done: on_step(f"{done} of {len(files)} files"),
     )

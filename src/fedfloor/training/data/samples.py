@@ -1,7 +1,8 @@
-"""Samples of a run: which device holds which, and which of them form a batch."""
+"""Samples of a run: which device holds which, which form a batch, and which are drawn for the test set."""
 
-__all__ = ["Samples", "batch_of"]
+__all__ = ["TEST_SHARE", "Samples", "batch_of", "drawn_for_test"]
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Floats, Ints, Labels
 from fedfloor.streams import Stream, run_stream
+
+TEST_SHARE = 0.2  #: of recordings or pictures in the test set, if the scenario does not say
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,3 +36,15 @@ def batch_of(numbers: Ints, size: int, seed: int, index: int, device: int, itera
     """Batch of a device in a round, drawn from its sample numbers without replacement, by a stream of its own."""
     rng = run_stream(seed, Stream.BATCH, index, device, iteration)
     return np.sort(rng.choice(numbers, size=min(size, numbers.size), replace=False))
+
+
+def drawn_for_test(classes: Iterable[Ints], share: float, rng: np.random.Generator) -> Ints:
+    """Members of the test set: a share of every class, drawn at random from its members.
+
+    A class has two members or more: at least one is drawn, and at least one is left for training.
+    """
+    chosen: list[Ints] = [np.zeros(0, np.int64)]
+    for members in classes:
+        count = min(max(round(share * members.size), 1), members.size - 1)
+        chosen.append(rng.permutation(members)[:count])
+    return np.concatenate(chosen)

@@ -45,7 +45,7 @@ def verify_scenario(
     samples, count = holding.samples, scenario.model.classes
     shape, sizes = samples.images.shape[1:], (samples.labels.size, samples.test_labels.size)
     known = VerifiedData(scenario.data.name, files, holding.origin, *sizes, shape)
-    if scenario.training.task == "regression":
+    if scenario.training.predicts_numbers:
         return known
     training, test = (np.bincount(labels, minlength=count).tolist() for labels in (samples.labels, samples.test_labels))
     names = holding.classes or tuple(map(str, range(count)))

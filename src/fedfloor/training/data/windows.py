@@ -17,6 +17,7 @@ from fedfloor.errors import DataError, named, shown
 from fedfloor.scenario.data import Data, fields_of
 from fedfloor.training.data.kept import Arrays, kept_arrays
 from fedfloor.training.data.paths import NamedFile, matching
+from fedfloor.training.data.samples import TEST_SHARE, drawn_for_test
 from fedfloor.training.data.tables import Columns, Table, read_table
 
 TRAINING, TEST, NEITHER = 0, 1, 2  #: sides of a window
@@ -33,7 +34,6 @@ _READING = {
     "window",
     "step",
 }
-_SHARE = 0.2  #: of recordings in the test set, if the scenario does not say
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,7 +275,7 @@ def sides(
     """
     if data.test_files is not None:
         return _by_files(windows, files, data.test_files, is_part)
-    share = data.test_share or _SHARE
+    share = data.test_share or TEST_SHARE
     if data.test_by == "time":
         border = np.ceil(windows.lengths * (1.0 - share)).astype(np.int64)
         return np.where(windows.ends <= border, TRAINING, np.where(windows.begins >= border, TEST, NEITHER))
@@ -300,15 +300,14 @@ def _drawn(windows: Windows, files: Sequence[Path], share: float, rng: np.random
     """
     first = np.unique(windows.recordings, return_index=True)[1]  # a window of every recording
     labels = windows.labels[first] if windows.labels.dtype.kind == "U" else np.zeros(first.size)
-    chosen = np.zeros(first.size, bool)
-    for label in np.unique(labels):
-        those = np.flatnonzero(labels == label)
+    classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    for label, those in zip(np.unique(labels), classes, strict=True):
         if those.size < 2:
             what = f"label {shown(str(label))} has" if windows.labels.dtype.kind == "U" else "there is"
             file = named(files[int(windows.files[first[those[0]]])])
             problem = f"{file}: {what} only one recording, so that training and test cannot both have one"
             advice = 'Add a recording, or set data.test_by = "time" to test on the end of every recording'
             raise DataError(f"{problem}. {advice}")
-        count = min(max(round(share * those.size), 1), those.size - 1)
-        chosen[rng.permutation(those)[:count]] = True
+    chosen = np.zeros(first.size, bool)
+    chosen[drawn_for_test(classes, share, rng)] = True
     return chosen

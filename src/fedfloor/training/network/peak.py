@@ -1,6 +1,6 @@
 """The memory that a step of training needs at its peak, as torch's allocator sees it."""
 
-__all__ = ["allocator_peak", "loss_of"]
+__all__ = ["allocator_peak"]
 
 import itertools
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def allocator_peak(network: nn.Module, x: Tensor, *, error_down: bool = False) -
     parameters = list(network.parameters())
 
     def step() -> None:
-        loss = loss_of(network(x))
+        loss = _trial_loss(network(x))
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         sgd_step(parameters, 0.0)
@@ -45,7 +45,7 @@ def _allocations(step: Callable[[], None]) -> list[int]:
     return [event.cpu_memory_usage() for event in events if str(event.kind()) == "memory_alloc"]
 
 
-def loss_of(output: Tensor) -> Tensor:
+def _trial_loss(output: Tensor) -> Tensor:
     """Cross entropy of a whole network or top half; for a bottom half a number that gives its output an error."""
     if output.dim() == 2:
         return nn.functional.cross_entropy(output, torch.zeros(len(output), dtype=torch.long))

@@ -5,6 +5,7 @@
 
 __all__ = [
     "Quantised",
+    "Rounded",
     "at_the_cut",
     "boundary_stream",
     "cast",
@@ -12,6 +13,7 @@ __all__ = [
     "pack",
     "packed_size",
     "quantised",
+    "rounded",
     "uncast",
     "unpack",
     "upload_stream",
@@ -109,6 +111,27 @@ def unpack(message: bytes, pieces: Sequence[Piece], bits: int) -> Vector:
     return update
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounded:
+    """An update that is sent with fewer bits."""
+
+    message: bytes  #: as it is sent
+    received: Vector  #: (P,) as it is received
+    error: Vector  #: (P,) what rounding took from it
+
+
+def rounded(update: Vector, error: Vector, pieces: Sequence[Piece], bits: int, rng: np.random.Generator) -> Rounded:
+    """Round an update (P,) to which what rounding took before (P,) is added, so that nothing is lost in the long run.
+
+    Raises an OverflowError for a sum that is not finite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = update + error
+    message = pack(whole, pieces, bits, rng)
+    received = unpack(message, pieces, bits)
+    return Rounded(message, received, whole - received)
+
+
 def packed_size(pieces: Sequence[Piece], bits: int) -> int:
     """Bytes of a message that `pack` makes."""
     tensors: list[int] = [piece.place.stop - piece.place.start for piece in pieces if not piece.counts]
@@ -116,13 +139,21 @@ def packed_size(pieces: Sequence[Piece], bits: int) -> int:
 
 
 def cast(weights: Vector, pieces: Sequence[Piece]) -> bytes:
-    """Serialise weights (P,) with 16 bits per number; counters stay exact."""
-    return b"".join(
-        np.rint(weights[piece.place]).astype(_COUNTER).tobytes()
-        if piece.counts
-        else weights[piece.place].astype(_HALF).tobytes()
-        for piece in pieces
-    )
+    """Serialise weights (P,) with 16 bits per number; counters stay exact.
+
+    Raises an OverflowError for a weight that is too large for it.
+    """
+    parts: list[bytes] = []
+    for piece in pieces:
+        values = weights[piece.place]
+        with np.errstate(over="ignore"):
+            sent = np.rint(values).astype(_COUNTER) if piece.counts else values.astype(_HALF)
+        if not np.isfinite(sent).all():
+            raise OverflowError(
+                f"a weight of {values[~np.isfinite(sent)][0]:.3g} is too large for 16 bits (at most 65504)"
+            )
+        parts.append(sent.tobytes())
+    return b"".join(parts)
 
 
 def uncast(message: bytes, pieces: Sequence[Piece]) -> Vector:

@@ -1,6 +1,6 @@
 """Weights of a network as one float32 vector, in which form they are sent, averaged and stored."""
 
-__all__ = ["Layout", "Piece", "average", "distance", "initial_weights", "mean_of"]
+__all__ = ["Layout", "Piece", "average", "distance", "initial_weights", "length", "mean_of", "step_along"]
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -111,8 +111,18 @@ def average(models: Iterable[tuple[float, Vector]], size: int) -> Vector:
 
 
 def distance(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
-    """Euclidean distance of two vectors; numpy's own sum, which no number of threads changes."""
-    return math.sqrt(float(np.square(one.astype(np.float64) - other).sum()))
+    """Euclidean distance of two vectors, computed in float64."""
+    return length(one.astype(np.float64) - other)
+
+
+def length(vector: npt.NDArray[np.floating]) -> float:
+    """Euclidean length, by NumPy's sum, which no number of threads changes."""
+    return math.sqrt(float(np.square(vector, dtype=np.float64).sum()))
+
+
+def step_along(weights: Vector, gradient: npt.NDArray[np.floating], learning_rate: float) -> Vector:
+    """The weights (P,) after one step of gradient descent."""
+    return (weights - learning_rate * gradient).astype(np.float32)
 
 
 def mean_of(counts: Sequence[float], gradients: Iterable[Vector], size: int) -> Floats:
