@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 
+from benchmarks.study.data import PLANT_SEED
 from benchmarks.study.runs import Run
 
 SEEDS = range(1, 11)  #: that results are reported of
@@ -44,19 +45,24 @@ FEW = range(1, 4)  #: seeds of every variant; the best ones get all
 SHARED = range(1, 5)  #: seeds that show the share of every lever: as many as an interval needs
 PAPER = ("paper-cifar10", "paper-svhn")
 SCENARIOS = (*PAPER, "specialists", "factory")
-_NARROW = "model.width=0.0625 participation.estimate_every=25"
+_NARROW = "model.width=0.0625"
+_PAPER_SCALE = f"{_NARROW} participation.estimate_every=25 costs.width=1.0"
 #: what is trained is narrower than the preset's network; delays, energies and memory are those of the preset
 _SCALE = MappingProxyType(
     {
-        "paper-cifar10": f"{_NARROW} costs.width=1.0",
-        "paper-svhn": f"{_NARROW} costs.width=1.0",
-        "factory": f"{_NARROW} costs.width=0.25",
+        "paper-cifar10": _PAPER_SCALE,
+        "paper-svhn": _PAPER_SCALE,
+        "factory": f"{_NARROW} participation.estimate_every=100 costs.width=0.25 plant_seed={PLANT_SEED}",
         "specialists": "",
     }
 )
 #: tests on fewer images, for all parts but `levers`
 _FEWER_TESTS = MappingProxyType(
-    {"paper-cifar10": "data.name=benchmarks.study.data:cifar10", "paper-svhn": "data.name=benchmarks.study.data:svhn"}
+    {
+        "paper-cifar10": "data.name=benchmarks.study.data:cifar10",
+        "paper-svhn": "data.name=benchmarks.study.data:svhn",
+        "factory": "data.name=benchmarks.study.data:factory",
+    }
 )
 
 
@@ -66,7 +72,7 @@ class Variant:
 
     policy: str
     settings: tuple[str, ...] = ()
-    fewer_tests: bool = False  #: whether it is tested on a part of the test set of the paper's plants
+    fewer_tests: bool = False  #: whether it is tested on a part of the test set
 
     def on(self, scenario: str, seed: int, rounds: int) -> Run:
         """Its run."""
@@ -137,7 +143,7 @@ def claims() -> list[Run]:
 
 
 #: rounds of a run on the leaderboard; SVHN is learnt late
-RACE = MappingProxyType({"paper-cifar10": 60, "paper-svhn": 100, "specialists": 40, "factory": 30})
+RACE = MappingProxyType({"paper-cifar10": 60, "paper-svhn": 100, "specialists": 40, "factory": 20})
 #: [s] delays of single floors under `random` with the exact and with the fixed allocation, simulated with seed 101: the
 #: median and the 90 % quantile. Rules whose settings are seconds get theirs from these; see docs/reproduce.md
 _DELAYS: Mapping[str, Mapping[str, tuple[float, float]]] = MappingProxyType(
