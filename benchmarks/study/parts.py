@@ -211,7 +211,7 @@ _FINALISTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         scenario: tuple(allocating(rule, "exact") for rule in rules)
         for scenario, rules in {
             "paper-cifar10": ("oort", "power_of_choice", "participation", "cs_ucb_q"),
-            "paper-svhn": (),
+            "paper-svhn": ("power_of_choice", "participation", "round_robin", "delay_driven"),
             "specialists": ("round_robin", "cs_ucb_q", "tifl:rounds=40", "lyapunov:convergence=0.22"),
             "factory": (),
         }.items()
@@ -261,12 +261,12 @@ def reasons() -> list[Run]:
 TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "paper-cifar10": (
-            "", "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
+            "", "ddsra:v=1", "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
             "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}", "aggregation.rule=fedyogi",
             "aggregation.weights=fedau", "training.momentum=0.5 training.learning_rate=0.025",
             "training.schedule=cosine", "training.extra_iterations=5", "training.local_iterations=3",
-            "ddsra:v=1",
         ),
+        "paper-svhn": ("", "ddsra:v=1"),
         "specialists": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
         "factory": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
     }
@@ -285,8 +285,8 @@ def tried(scenario: str, change: str) -> Variant:
 
 def tuning() -> list[Run]:
     """What was tried on seeds that no result is reported of."""
-    pairs = [(scenario, seed, change) for scenario, changes in TRIED.items() for seed in TUNING for change in changes]
-    return [tried(scenario, change).on(scenario, seed, RACE[scenario]) for scenario, seed, change in pairs]
+    pairs = [(scenario, change, seed) for scenario, changes in TRIED.items() for change in changes for seed in TUNING]
+    return [tried(scenario, change).on(scenario, seed, RACE[scenario]) for scenario, change, seed in pairs]
 
 
 PARTS: Mapping[str, Callable[[], list[Run]]] = MappingProxyType(
