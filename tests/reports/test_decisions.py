@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -121,12 +122,18 @@ def test_a_page_has_a_bounded_number_of_numbers(compared: Collection, monkeypatc
         assert [row[0] for row in entry["decisions"]["rounds"]] == [0, 5]
 
 
-def test_code_that_a_folder_names_is_not_run(compared: Collection) -> None:
+@pytest.mark.parametrize("settings", ["", ":alpha=2", ":alpha=2,beta=a:b=c"])
+def test_code_that_a_folder_names_is_not_run(
+    compared: Collection, settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign_policy.py").write_text("raise SystemExit('this code ran')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     own, random = compared.runs[0], compared.runs[1]
-    policy = own.scenario.policy.model_copy(update={"name": "nowhere.at_all:Policy", "settings": {}})
+    policy = own.scenario.policy.model_copy(update={"name": "foreign_policy:Policy", "settings": {}})
     scenario = own.scenario.model_copy(update={"policy": policy})
-    foreign = dataclasses.replace(own, scenario=scenario, policy="nowhere.at_all:Policy")
+    foreign = dataclasses.replace(own, scenario=scenario, policy=f"foreign_policy:Policy{settings}")
     first, second = embedded(collection_of(foreign, random))["runs"]
+    assert "foreign_policy" not in sys.modules
     assert "names code that would run" in first["decisions"]["problem"]
     assert second["decisions"]["others"] == []
     assert "a report does not run" in second["decisions"]["omissions"][0]

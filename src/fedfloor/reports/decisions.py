@@ -17,7 +17,7 @@ from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.logged import Decider, decider_of
 from fedfloor.runs.plan import DevicePlan, GatewayPlan, PlanAnswer, answer
 from fedfloor.runs.replay import replayed
-from fedfloor.scheduling.registry import PolicySpec, shown_name
+from fedfloor.scheduling.registry import PolicySpec, parse_policy, shown_name
 from fedfloor.scheduling.state import RoundState
 
 #: what a run is compared with if the report has no other policy
@@ -111,7 +111,7 @@ def _other_policies(results: Results, run: ReadRun) -> tuple[str, ...]:
 
 def _other(run: ReadRun, name: str) -> Decider:
     """Another policy for the rounds of a run; refuses code, which only the user may name."""
-    if ":" in name and "=" not in name.partition(":")[2]:
+    if ":" in parse_policy(name).name:
         raise FedfloorError("it is code that a folder names, which a report does not run.")
     return decider_of(run.folder, run.scenario, name)
 
