@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from fedfloor.errors import counted
 from fedfloor.reports.cells import spread
-from fedfloor.reports.errors import final_error
 from fedfloor.reports.reading import Collection, ReadRun, Series
+from fedfloor.reports.scores import ACCURACY
 from fedfloor.reports.statistics import (
     FEWEST_SEEDS,
     Interval,
-    final_accuracy,
     interval,
     matched,
     percent_more,
     reference_of,
+    score_gain,
 )
 
 _MOST = 8  #: policies that get a sentence
@@ -38,7 +38,7 @@ def _answer(ours: Series, base: Series) -> str:
     pairs, whole = matched(ours, base), matched(ours, base, whole=True)
     if not pairs:
         return f"{ours.label} and {base.label} share no seed, so they are not compared."
-    clauses = filter(None, (_delay(ours, base, pairs), _accuracy(ours, pairs), _energy(pairs)))
+    clauses = filter(None, (_delay(ours, base, pairs), _score(ours, pairs), _energy(pairs)))
     is_cut = any(len(one.records) != len(other.records) for one, other in whole)
     over = f"Over the {spread(len(one.records) for one, _ in pairs)} rounds that both have: " if is_cut else ""
     running = "" if all(run.ended for pair in whole for run in pair) else " So far; some runs are not finished."
@@ -57,30 +57,19 @@ def _delay(ours: Series, base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> 
     return f"Rounds of {ours.label} are {_size(longer, ' %')} {word} than those of {base.label}{_range(longer, ' %')}"
 
 
-def _accuracy(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
-    """Which of the two ends more accurate; empty without training."""
-    finals = [(final_accuracy(one), final_accuracy(other)) for one, other in pairs]
-    gains = [100.0 * (one - other) for one, other in finals if one is not None and other is not None]
+def _score(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+    """Which of the two ends more accurate, or with the smaller error; empty without training."""
+    gains = [gain for one, other in pairs if (gain := score_gain(one, other)) is not None and math.isfinite(gain)]
     if not gains:
-        return _error(ours, pairs)
-    gain = interval(gains)
-    if gain.count < FEWEST_SEEDS or _is_undecided(gain):
-        return _undecided("is more accurate", ours, gain, " points")
-    word = "more" if gain.mean > 0.0 else "less"
-    return f"it ends {_size(gain, ' points')} {word} accurate{_range(gain, ' points')}"
-
-
-def _error(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
-    """Which of two that predict numbers ends with the smaller error; empty if they predict none."""
-    finals = [(final_error(one), final_error(other)) for one, other in pairs]
-    ratios = [percent_more(one, other) for one, other in finals if one is not None and other]
-    if not ratios:
         return ""
-    more = interval(ratios)
-    if more.count < FEWEST_SEEDS or _is_undecided(more):
-        return _undecided("has the smaller error", ours, more, " %")
-    word = "larger" if more.mean > 0.0 else "smaller"
-    return f"it ends with a {_size(more, ' %')} {word} error{_range(more, ' %')}"
+    gain, score = interval(gains), ours.score
+    if gain.count < FEWEST_SEEDS or _is_undecided(gain):
+        what = "is more accurate" if score is ACCURACY else f"has the smaller {score.name}"
+        return _undecided(what, ours, gain, score.unit)
+    size, span = _size(gain, score.unit), _range(gain, score.unit)
+    if score is ACCURACY:
+        return f"it ends {size} {'more' if gain.mean > 0.0 else 'less'} accurate{span}"
+    return f"it ends with a {size} {'larger' if gain.mean > 0.0 else 'smaller'} {score.name}{span}"
 
 
 def _energy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:

@@ -22,7 +22,8 @@ from fedfloor.reports.pictures import draw_pictures, write_pictures
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
-from fedfloor.reports.statistics import final_accuracy, last_accuracy, steadiness
+from fedfloor.reports.scores import SCORES
+from fedfloor.reports.statistics import final_score, last_score, steadiness
 from fedfloor.reports.tables import tables
 
 PAGE = "report.html"
@@ -48,11 +49,14 @@ class Report:
 
     def _repr_html_(self) -> str:
         said = "".join(f"<p>{html.escape(text)}</p>" for text in self.answers)
-        looks = looks_of(series.label for series in self.collection.series)
-        lines = [_mean_accuracy(series, look) for series, look in zip(self.collection.series, looks, strict=True)]
+        every = self.collection.series
+        looks = looks_of(series.label for series in every)
+        pictures = []
+        for score in self.collection.scores:
+            drawn = [_mean_score(part, look) for part, look in zip(every, looks, strict=True) if part.score is score]
+            pictures.append(curves(drawn, "rounds", f"{score.name}, mean over seeds"))
         headline = self.tables[0]
-        picture = curves(lines, "rounds", "accuracy, mean over seeds")
-        return card(headline.title, said, html_table(headline.columns, headline.rows), picture)
+        return card(headline.title, said, html_table(headline.columns, headline.rows), *pictures)
 
     def as_json(self) -> dict[str, object]:
         """The report for programs, with SI units in the keys."""
@@ -160,9 +164,9 @@ def _only_writer(place: Path) -> Iterator[None]:
         yield
 
 
-def _mean_accuracy(series: Series, look: Look) -> Curve:
-    """Mean accuracy over the seeds of a series, after all rounds in which every one of them was tested."""
-    tests = [dict(zip(*run.accuracy, strict=True)) for run in series.runs]
+def _mean_score(series: Series, look: Look) -> Curve:
+    """Mean accuracy or error over the seeds of a series, after all rounds in which every one of them was tested."""
+    tests = [dict(zip(*run.tests, strict=True)) for run in series.runs]
     rounds = [at for at in tests[0] if all(at in other for other in tests)]
     return Curve(rounds, [fmean(test[at] for test in tests) for at in rounds], look.label, look.colour)
 
@@ -176,8 +180,8 @@ def _as_json(run: ReadRun) -> dict[str, object]:
         "seed": run.scenario.seed,
         "rounds": summary.rounds,
         "of_rounds": run.scenario.rounds,
-        "final_accuracy": final_accuracy(run),
-        "last_accuracy": last_accuracy(run),
+        **{f"final_{score.name}": final_score(run) if run.score is score else None for score in SCORES},
+        **{f"last_{score.name}": last_score(run) if run.score is score else None for score in SCORES},
         "steadiness": steadiness(run),
         "mean_delay_s": summary.mean_delay,
         "clock_s": summary.clock,

@@ -4,17 +4,22 @@ __all__ = ["Collection", "ReadRun", "Series", "beside", "collect", "put_together
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
+
+import numpy as np
 
 from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_from
-from fedfloor.reports.logged import evaluations, read_rounds
+from fedfloor.reports.columns import Columns
+from fedfloor.reports.logged import LoggedRounds, read_rounds
+from fedfloor.reports.scores import ACCURACY, SCORES, Score, score_of
 from fedfloor.reports.variants import variants
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import Absent, RoundRecord
-from fedfloor.rounds.summary import RunSummary
+from fedfloor.rounds.summary import RunSummary, summarise
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, scenario_of
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import name_now, shown_name
@@ -24,7 +29,7 @@ from fedfloor.theory.tradeoff import TradeoffPoint
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, so that what costs a look into the log is found out once
 class ReadRun:
     """One run folder."""
 
@@ -32,10 +37,11 @@ class ReadRun:
     scenario: Scenario
     policy: str  #: with its settings, as names are written now
     variant: str  #: scenario values in which it differs from the first run; empty for most runs
-    records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass
+    records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass, unlike `columns`
     summary: RunSummary
     holding: tuple[Held, ...] | None  #: who holds what; training runs have it
     bounds: tuple[Bound, ...] | None  #: written at the end of a training run; None before
+    _shorter: dict[int, Self] = field(init=False, default_factory=dict)  #: what `first` has returned
 
     @property
     def label(self) -> str:
@@ -53,21 +59,43 @@ class ReadRun:
         """Whether no round will follow: all rounds are logged, or the run ended early, as with `--until-accuracy`."""
         return self.finished or self.bounds is not None
 
-    @property
+    @cached_property
     def is_real(self) -> bool:
         """Whether real machines ran it, so that its times are measured."""
         return any(not isinstance(floor.predicted_s, Absent) for floor in self.records[0].gateways)
 
-    @property
+    @cached_property
     def is_trained(self) -> bool:
         """Whether models were trained, here or on real machines."""
         return self.holding is not None or self.is_real or self.records[0].training_loss is not None
 
+    @cached_property
+    def columns(self) -> Columns:
+        """The log as numbers."""
+        records = self.records
+        return records.columns if isinstance(records, LoggedRounds) else Columns.of(self.scenario, records)
+
     @property
-    def accuracy(self) -> tuple[list[int], list[float]]:
-        """After how many rounds the model was tested, and the accuracy in each test."""
-        tested = evaluations(self.records)
-        return [at for at, _ in tested], [value for _, value in tested]
+    def score(self) -> Score:
+        """What its tests measure."""
+        return score_of(self.scenario)
+
+    @cached_property
+    def tests(self) -> tuple[list[int], list[float]]:
+        """After how many rounds the model was tested, and the accuracy in each test, or the error; see `score`."""
+        number, _, _, accuracy, error = self.columns.of_rounds
+        values = accuracy if self.score is ACCURACY else error
+        at = np.flatnonzero(~np.isnan(values))
+        return number[at].astype(int).tolist(), values[at].tolist()
+
+    def first(self, rounds: int) -> Self:
+        """The run as if it had ended after its first rounds."""
+        if rounds == len(self.records):
+            return self
+        if rounds not in self._shorter:
+            part = self.records[:rounds]
+            self._shorter[rounds] = replace(self, records=part, summary=summarise(part))
+        return self._shorter[rounds]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +104,11 @@ class Series:
 
     label: str
     runs: tuple[ReadRun, ...]  #: by seed
+
+    @property
+    def score(self) -> Score:
+        """What tests of the runs measure."""
+        return self.runs[0].score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +124,11 @@ class Collection:
     def runs(self) -> list[ReadRun]:
         """All runs, series by series."""
         return [run for series in self.series for run in series.runs]
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """What tests of the runs measure; both if some predict classes and others numbers."""
+        return tuple(score for score in SCORES if any(series.score is score for series in self.series))
 
     @property
     def has_own_rates(self) -> bool:

@@ -1,9 +1,8 @@
-"""Test accuracy or error of runs, as the figures against rounds and against time show it."""
+"""What tests of runs gave, accuracy or error, as the figures against rounds and against time show it."""
 
 __all__ = ["NOT_TESTED", "NOT_TESTED_YET", "evaluations", "over_rounds", "over_time"]
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -25,15 +24,16 @@ NOT_TESTED_YET = (
 )
 
 
-def evaluations(run: RunArrays, x: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Where on x (T,) a run was tested, and its values (T,) there, smoothed like the final accuracy."""
+def evaluations(run: RunArrays, x: Floats) -> tuple[Floats, Floats]:
+    """Where on x (T,) a run was tested, and its values there, smoothed like the final accuracy or error."""
+    values = run.tested
     is_tested = np.isfinite(values) & np.isfinite(x)
     return x[is_tested], smoothed(run.rounds[is_tested], values[is_tested], final_rounds(values.size))
 
 
-def over_rounds(series: SeriesArrays, of: Callable[[RunArrays], Floats]) -> Curve | None:
+def over_rounds(series: SeriesArrays) -> Curve | None:
     """What tests gave over rounds; None if no model was tested."""
-    points = [evaluations(run, run.rounds.astype(float), of(run)) for run in series.runs]
+    points = [evaluations(run, run.rounds.astype(float)) for run in series.runs]
     grid = np.unique(np.concatenate([x for x, _ in points]))
     if grid.size == 0:
         return None
@@ -43,16 +43,16 @@ def over_rounds(series: SeriesArrays, of: Callable[[RunArrays], Floats]) -> Curv
     return band(grid, values)
 
 
-def over_time(series: SeriesArrays, of: Callable[[RunArrays], Floats], limit: int = 400) -> Curve | None:
+def over_time(series: SeriesArrays, limit: int = 400) -> Curve | None:
     """What tests gave over the time of rounds [s], at most `limit` points; None if tested runs never overlap in time.
 
     Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
     run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
     """
-    runs = [run for run in series.runs if evaluations(run, run.clock, of(run))[0].size]
+    tested = [(run, evaluations(run, run.clock)) for run in series.runs]
+    runs, points = [run for run, part in tested if part[0].size], [part for _, part in tested if part[0].size]
     if not runs:
         return None
-    points = [evaluations(run, run.clock, of(run)) for run in runs]
     ends = [float(run.clock[-1]) for run in runs]
     first_end = min((end for run, end in zip(runs, ends, strict=True) if run.run.ended), default=math.inf)
     grid = np.unique(np.concatenate([*(x for x, _ in points), [end for end in ends if end < math.inf]]))
