@@ -16,6 +16,7 @@ from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import single_runs
 from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.results import results_of
+from fedfloor.scenario.file import Policy
 from fedfloor.scheduling.registry import PolicySpec
 from tests.reports.logs import changed, collection_of, simulated
 
@@ -83,7 +84,7 @@ def test_other_policies_decide_as_plan_with_their_names_does(compared: Collectio
                 for m, floor in enumerate(answer["gateways"])
                 if floor["channel"] is not None
             ]
-            assert decided == [answer["delay_s"], answer["objective"], floors]
+            assert decided == [answer["delay_s"], floors]
 
 
 def test_queues_and_target_rates_are_those_of_the_log(compared: Collection) -> None:
@@ -155,3 +156,28 @@ def test_paths_of_this_machine_stay_off_the_page(compared: Collection, monkeypat
     relative = Path(compared.runs[1].folder.parent.name, compared.runs[1].folder.name)
     (entry,) = embedded(collection_of(dataclasses.replace(compared.runs[1], folder=relative)))["runs"]
     assert entry["decisions"]["folder"] == str(relative)
+
+
+def test_rounds_that_are_decided_otherwise_than_logged_are_told_of(compared: Collection) -> None:
+    run = compared.runs[1]
+    assert all(entry["decisions"]["differing"] == [] for entry in embedded(compared)["runs"])
+    scenario = run.scenario.model_copy(update={"policy": Policy(name="round_robin")})
+    (entry,) = embedded(collection_of(dataclasses.replace(run, scenario=scenario)))["runs"]
+    decided = [fedfloor.plan(run.folder, "round_robin", round=at).gateways for at in range(len(run.records))]
+    differing = [
+        at
+        for at, (record, floors) in enumerate(zip(run.records, decided, strict=True))
+        if [floor["channel"] for floor in floors] != [floor.channel for floor in record.gateways]
+    ]
+    assert 0 < len(differing) < len(run.records)
+    assert entry["decisions"]["differing"] == differing
+
+
+def test_the_last_digits_of_another_machine_make_no_other_decision(compared: Collection) -> None:
+    def change(t: int, record: dict[str, Any]) -> None:
+        for gateway in record["gateways"]:
+            for device in gateway.get("devices", ()):
+                device["gateway_frequency_hz"] *= 1.0 + (1e-15 if t else 1e-3)
+
+    (entry,) = embedded(collection_of(changed(compared.runs[1], change)))["runs"]
+    assert entry["decisions"]["differing"] == [0]

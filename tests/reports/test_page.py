@@ -20,12 +20,13 @@ from fedfloor.reports.arrays import lay_out_run
 from fedfloor.reports.beside import Held
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.page import write_page
-from fedfloor.reports.palette import RAW_COLOUR
+from fedfloor.reports.palette import DARK_TURN_COLOURS, RAW_COLOUR
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.results import results_of
 from fedfloor.reports.tables import tables
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
+from fedfloor.scenario.file import Policy
 from tests.reports.logs import changed, collection_of
 
 FLAGS = (
@@ -428,6 +429,67 @@ def test_the_panel_says_what_other_policies_would_decide(browser: Any, full_page
     assert rows == served
 
 
+def said(browser: Any) -> str:
+    text: str = browser.execute_script("return document.querySelector('#decision .said').innerText")
+    return text
+
+
+def test_a_lost_floor_is_shown_with_what_the_log_says(browser: Any, tmp_path: Path) -> None:
+    quick = fedfloor.load("quick")
+    links = itertools.product(range(3), enumerate(floor.name for floor in quick.floors), range(quick.radio.channels))
+    lines = [f"{t},{floor},{channel},{0.0 if m < 3 else 1e-9}" for t, (m, floor), channel in links]
+    (tmp_path / "gains.csv").write_text("\n".join(["round,floor,channel,gain", *lines, ""]), encoding="utf-8")
+    traced = [f"traces.uplink_gain={json.dumps(str(tmp_path / 'gains.csv'))}"]
+    fedfloor.simulate("quick", policy="round_robin", rounds=3, overrides=traced, out=tmp_path / "run")
+    run = collect([tmp_path / "run"]).runs[0]
+    assert run.summary.failures["lost"] > 0
+    page = tmp_path / "report.html"
+    write_page(results_of(collection_of(run)), (), page)
+    visit(browser, page)
+    for record in run.records:
+        choose(browser, 0, record.round)
+        assert fedfloor.plan(run.folder, round=record.round).delay_s in (np.inf, record.delay_s)
+        lasts = f"{record.delay:.3g} s"
+        assert f"made the round last {lasts}" in said(browser), record
+        lost = [floor.name for floor in record.gateways if floor.failure == "lost"]
+        for name in lost:
+            row = browser.execute_script(
+                "return document.querySelector(`#decision tr[data-floor='${arguments[0]}']`).innerText", name
+            )
+            assert "failed: link lost" in row
+            assert "endless" in row
+            assert "no limit" not in row
+        if lost:
+            assert "queues of the selected floors: no finite number at V" in said(browser)
+    assert all(plots_on(browser).values())
+    assert complaints(browser) == []
+
+
+def test_a_log_with_other_decisions_than_are_made_now_is_shown_and_told_of(
+    browser: Any, simulation: Path, tmp_path: Path
+) -> None:
+    run = collect([simulation]).runs[0]
+    scenario = run.scenario.model_copy(update={"policy": Policy(name="round_robin")})
+    page = tmp_path / "report.html"
+    write_page(results_of(collection_of(dataclasses.replace(run, scenario=scenario))), (), page)
+    visit(browser, page)
+    told = set()
+    for record in run.records:
+        choose(browser, 0, record.round)
+        decided = fedfloor.plan(run.folder, "round_robin", round=record.round)
+        differs = any(a["channel"] != b.channel for a, b in zip(decided.gateways, record.gateways, strict=True))
+        assert ("The log has another decision for this round" in said(browser)) == differs
+        rows = browser.execute_script(
+            "return [...document.querySelector('#decision tbody').children].map((row) => row.innerText)"
+        )
+        for row, ours, logged in zip(rows, decided.gateways, record.gateways, strict=True):
+            assert ("not selected in the log" in row) == (ours["channel"] is not None and not logged.selected)
+            assert ("; selected in the log" in row) == (ours["channel"] is None and logged.selected)
+        told.add(differs)
+    assert True in told
+    assert complaints(browser) == []
+
+
 def test_a_round_is_chosen_by_click_and_by_key(browser: Any, full_page: Path) -> None:
     visit(browser, full_page)
     title = "return document.querySelector('#decision h3').textContent"
@@ -505,6 +567,13 @@ def test_figures_follow_the_colour_scheme_while_one_looks(browser: Any, full_pag
     emulate(browser, scheme="dark")
     until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor !== '{light[1]}'")
     night = browser.execute_script(look)
+    turns = "return document.querySelector('#fig-turns').data.slice(1).map((key) => key.marker.color)"
+    assert browser.execute_script(turns) == list(DARK_TURN_COLOURS.values())
+    marks = browser.execute_script(
+        "return [...document.querySelectorAll('#decision .turn')].map((mark) => getComputedStyle(mark).backgroundColor)"
+    )
+    dark = {f"rgb({', '.join(str(int(c[at : at + 2], 16)) for at in (1, 3, 5))})" for c in DARK_TURN_COLOURS.values()}
+    assert set(marks) <= dark
     assert all(one != other for one, other in zip(light, night, strict=True))
     emulate(browser, scheme="light")
     until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor === '{light[1]}'")

@@ -279,7 +279,7 @@ def test_rates_that_each_run_estimates_itself_are_told_of(
 def test_a_scenario_without_device_links_says_that_sending_is_free() -> None:
     link = "floors.0.link.rate_up_mbps=1"
     free, linked = made_up("random", name="quick"), made_up("random", name="quick", overrides=[link])
-    words = "no device links, so sending between devices and their gateway costs nothing"
+    words = "no device links, so sending between devices and their gateway takes no time and no energy"
     assert words in headline(gathered(free)).note
     assert words not in headline(gathered(linked)).note
     assert words not in headline(gathered(real(free))).note  # whose times are measured

@@ -1,6 +1,6 @@
 """Runs as one page: `report.html` contains everything it needs and loads nothing from anywhere."""
 
-__all__ = ["Content", "PageTable", "asset", "content_of", "is_page", "plotly", "write_page"]
+__all__ = ["Content", "PageTable", "asset", "content_of", "is_page", "plotly", "style", "write_page"]
 
 import html
 import json
@@ -34,11 +34,13 @@ from fedfloor.reports.markup import (
     run_controls,
     table_html,
 )
+from fedfloor.reports.palette import palette_css
 from fedfloor.reports.reading import Collection
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results
 from fedfloor.reports.saving import save
 from fedfloor.reports.sections import SECTIONS, Section
+from fedfloor.reports.words import words_script
 
 _LISTED = 8  #: seeds by name
 _SAID = ("rounds", "seed numbers")  #: columns of the first table that are also in the sentence above it
@@ -71,10 +73,10 @@ def write_page(
     }
     page = Template(asset("page.html")).substitute(
         {key: printable(text) for key, text in texts.items()},
-        css=asset("page.css"),
+        css=style(),
         data=_embedded(content.data),
         plotly=library,
-        js=asset("decision.js") + asset("page.js"),
+        js=words_script() + asset("decision.js") + asset("page.js"),
     )
     save(path, lambda part: part.write_text(page, encoding="utf-8"))
 
@@ -124,6 +126,11 @@ def plotly() -> str:
 def asset(name: str) -> str:
     """A file that lies beside this module."""
     return (files("fedfloor.reports") / name).read_text(encoding="utf-8")
+
+
+def style() -> str:
+    """The style sheet of the page, with the colours that print has too."""
+    return palette_css() + asset("page.css")
 
 
 def _embedded(data: Mapping[str, object]) -> str:

@@ -45,6 +45,7 @@ from fedfloor.reports.statistics import (
     steadiness,
     window_of,
 )
+from fedfloor.reports.words import NO_LINKS
 from fedfloor.scheduling.registry import shown_name
 
 _STEADINESS = {"accuracy": "steadiness [points]", "error": "steadiness of the error"}  #: columns
@@ -85,7 +86,7 @@ def headline(collection: Collection) -> Table:
         "of those of the floors that were selected. `training.min_cut = 1` in the scenario rules it out."
     )
     if not any(run.is_real or device.link for run in collection.runs for device in run.scenario.devices):
-        notes.append("The scenario has no device links, so sending between devices and their gateway costs nothing.")
+        notes.append(NO_LINKS)
     columns = (
         "policy", *(name for score in scores for name in (f"final {score.name}", _STEADINESS[score.name])),
         "mean delay [s]", collection.clock_name, "completed", "failures", "raw samples sent", "worst shortfall",
