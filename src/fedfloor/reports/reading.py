@@ -36,10 +36,10 @@ class ReadRun:
     folder: Path
     scenario: Scenario
     policy: str  #: with its settings, as names are written now
-    variant: str  #: scenario values in which it differs from the first run; empty for most runs
+    variant: str  #: scenario values in which it differs from the usual ones; empty for most runs
     records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass, unlike `columns`
     summary: RunSummary
-    holding: tuple[Held, ...] | None  #: who holds what; training runs have it
+    holding: Holding | None  #: who holds what; training runs have it
     bounds: tuple[Bound, ...] | None  #: written at the end of a training run; None before
     _shorter: dict[int, Self] = field(init=False, default_factory=dict)  #: what `first` has returned
 
@@ -183,7 +183,7 @@ def put_together(
 
 
 def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, object]]], problems: list[str]) -> list[ReadRun]:
-    """The runs with what sets each apart from the first; a run that lies in two folders is kept once."""
+    """The runs with what sets each apart; a run that lies in two folders is kept once."""
     distinct: dict[tuple[str, int], ReadRun] = {}
     names = variants([(run.scenario, table) for run, table in read])
     for (run, _), variant in zip(read, names, strict=True):

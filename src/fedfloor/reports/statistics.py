@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
 from fedfloor.arrays import Floats, Ints
+from fedfloor.reports.palette import in_words
 from fedfloor.reports.policies import solver_of, tradeoff_of
 from fedfloor.reports.reading import ReadRun, Series
 from fedfloor.reports.scores import score_of
@@ -104,16 +105,21 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def reference_of(candidates: Sequence[Series]) -> Series:
-    """The series that others are compared with: the exact solver and the smallest V, or the first without any V."""
+    """The series that others are compared with: the exact solver and the smallest V, or the first without any V.
+
+    Of several variants of that policy it is the one with the usual settings.
+    """
     ranked = [(rank, series) for series in candidates if (rank := _rank(series)) is not None]
     return min(ranked, key=lambda entry: entry[0])[1] if ranked else candidates[0]
 
 
-def _rank(series: Series) -> tuple[bool, float] | None:
+def _rank(series: Series) -> tuple[bool, float, bool, Sequence[object]] | None:
     """Place of a series among the candidates for a reference, lowest first; None for policies without V."""
     policy = series.runs[0].policy
     tradeoff = tradeoff_of(policy)
-    return None if tradeoff is None else (solver_of(policy) != "exact", tradeoff)
+    if tradeoff is None:
+        return None
+    return solver_of(policy) != "exact", tradeoff, bool(series.runs[0].variant), in_words(series.label)
 
 
 def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
