@@ -17,7 +17,8 @@ import pytest
 
 import fedfloor
 from fedfloor.reports.arrays import lay_out_run
-from fedfloor.reports.beside import Held
+from fedfloor.reports.beside import Held, Holding
+from fedfloor.reports.cells import Table
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.page import write_page
 from fedfloor.reports.palette import DARK_TURN_COLOURS, RAW_COLOUR
@@ -207,9 +208,11 @@ def renamed(run: ReadRun, name: str) -> ReadRun:
         )
         for record in run.records
     )
-    holding = tuple(Held(name, f"{name}{device.name}", device.classes) for device in run.holding or ())
+    devices = () if run.holding is None else run.holding.devices
+    held = tuple(Held(name, f"{name}{device.name}", device.classes) for device in devices)
+    holding = Holding(held, tuple(f"{name}{at}" for at in range(len(held[0].classes)))) if held else None
     scenario = run.scenario.model_copy(update={"floors": floors, "name": name})
-    changed = dataclasses.replace(run, records=records, scenario=scenario, holding=holding or None, policy=name)
+    changed = dataclasses.replace(run, records=records, scenario=scenario, holding=holding, policy=name)
     return dataclasses.replace(changed, summary=summarise(records))
 
 

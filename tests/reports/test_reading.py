@@ -100,6 +100,11 @@ def test_a_bad_record_is_told_of_and_the_other_run_is_shown(
             {"devices": [{"floor": "f", "name": "d", "classes": [1] * n} for n in (1, 2)]},
             "the same number of classes",
         ),
+        (
+            "holding.json",
+            {"devices": [{"floor": "f", "name": "d", "classes": [1]}], "labels": ["a", "b"]},
+            "got 2 names",
+        ),
         ("holding.json", [], "must be a table, got []"),
         ("bounds.json", [3], "[0]: must be a table, got 3"),
         ("bounds.json", {"rounds": 3}, "must be a list, got {'rounds': 3}"),

@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from fedfloor.errors import FedfloorError, RunLogError
-from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_from
+from fedfloor.reports.beside import Holding, bounds_from, holding_from, tradeoff_from
 from fedfloor.reports.columns import Columns
 from fedfloor.reports.logged import LoggedRounds, read_rounds
 from fedfloor.reports.scores import ACCURACY, SCORES, Score, score_of
