@@ -7,7 +7,6 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -40,14 +39,6 @@ ALWAYS = {"delay", "participation", "time-0", "energy-0", "timeline", "map", "cu
 FAILED = {"failures"}
 TRAINED = {"accuracy-rounds", "accuracy-time", "rates", "data", "bound"}
 Shell = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 HEADLINE = Table("at a glance", ("policy", "accuracy"), (("ddsra", "65.1 % ± 2.0 %"), ("other", "1")), "a `note`")

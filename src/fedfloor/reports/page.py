@@ -1,6 +1,6 @@
 """Runs as one page: `report.html` contains everything it needs and loads nothing from anywhere."""
 
-__all__ = ["Content", "PageTable", "asset", "content_of", "is_page", "plotly", "style", "write_page"]
+__all__ = ["Content", "asset", "content_of", "is_page", "plotly", "style", "write_page"]
 
 import html
 import json
@@ -22,7 +22,6 @@ from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import SingleRuns, single_runs
 from fedfloor.reports.markup import (
     Card,
-    PageTable,
     Part,
     answers_html,
     contents,
@@ -50,7 +49,7 @@ _HEAD = 1000  #: [byte] in which it stands
 
 def write_page(
     results: Results,
-    tables: Sequence[PageTable],
+    tables: Sequence[Table],
     path: Path,
     on_progress: Progress = lambda *_: None,
 ) -> None:
@@ -90,7 +89,7 @@ class Content:
     data: Mapping[str, object]  #: for the page's script; `plain` makes it ready for JSON
 
 
-def content_of(results: Results, tables: Sequence[PageTable], single: SingleRuns) -> Content:
+def content_of(results: Results, tables: Sequence[Table], single: SingleRuns) -> Content:
     """All figures and tables of some runs, and the data that the page's script draws them from."""
     is_real = all(run.is_real for run in results.collection.runs)
     every = [
@@ -139,7 +138,7 @@ def _embedded(data: Mapping[str, object]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable], single: SingleRuns) -> Iterator[Part]:
+def _parts(results: Results, cards: Sequence[Card], tables: Sequence[Table], single: SingleRuns) -> Iterator[Part]:
     """The page from top to bottom: a table, the sections with their figures, more tables."""
     if tables:
         headline = table_html(_without_said(tables[0]), results.looks, caption=False)
@@ -156,7 +155,7 @@ def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable],
         yield Part(Section("tables", "More tables"), body=others)
 
 
-def _without_said(table: PageTable) -> Table:
+def _without_said(table: Table) -> Table:
     """The first table without columns that are the same in all rows and stand in the sentence above it."""
     columns, rows = table.columns, table.rows
     kept = [at for at, name in enumerate(columns) if name not in _SAID or len({row[at] for row in rows}) > 1]
