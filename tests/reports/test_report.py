@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
 from fedfloor.files import only_writer
 from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
+from fedfloor.reports.export import write_csv
 from fedfloor.reports.making import Report
 from fedfloor.reports.markup import table_html
 from fedfloor.reports.reading import collect
@@ -110,6 +112,20 @@ def with_all_tables(several: int) -> Report:
     ]
     collection = gathered(*runs)
     return Report(collection, answers(collection), tables(collection), Path("report.html"), (), None)
+
+
+def test_programs_find_the_names_of_the_tables(tmp_path: Path) -> None:
+    report = with_all_tables(2)
+    labels = {row[0] for row in report.tables[0].rows}
+    assert labels == {"ddsra:v=0.01", "ddsra:v=0.01,solver=paper"}
+    runs: Any = report.as_json()["runs"]
+    assert {run["label"] for run in runs} == labels
+    assert {run["policy"] for run in runs} == {"ddsra:v=0.01,solver=exact", "ddsra:v=0.01,solver=paper"}
+    write_csv(report.collection, tmp_path / "all.csv")
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["label"] for row in rows} == labels
+    assert {row["policy"] for row in rows} == {run["policy"] for run in runs}
 
 
 def test_a_table_is_turned_before_its_rows_are_written_one_by_one(
@@ -205,7 +221,7 @@ def test_the_csv_has_a_row_per_run_and_round(runs: Path, tmp_path: Path) -> None
     assert len(rows) == 16
     assert list(rows[0]) == [
         "folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss", "selected",
-        "completed", "failed_energy", "failed_memory", "failed_lost", "energy_j", "raw_devices",
+        "completed", "failed_energy", "failed_memory", "failed_lost", "energy_j", "raw_devices", "label",
     ]  # fmt: skip
     columns = fedfloor.read(runs / "random-1")
     mine = [row for row in rows if row["folder"] == str(runs / "random-1")]

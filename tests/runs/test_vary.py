@@ -44,6 +44,7 @@ def test_every_cell_is_the_simulation_with_these_settings(plant: Path) -> None:
     assert columns["radio.channels"] == [1, 1, 1, 1, 2, 2, 2, 2]
     assert columns["floors.0.gateway.max_power_mw"] == [50, 50, 200, 200] * 2
     assert [name.partition(":")[0] for name in map(str, columns["policy"])] == ["random", "ddsra"] * 4
+    assert columns["label"] == ["random", "ddsra:v=1"] * 4
 
 
 def test_processes_give_what_this_process_gives(plant: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

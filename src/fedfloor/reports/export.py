@@ -33,7 +33,14 @@ def write_csv(collection: Collection, path: Path) -> None:
     def write(part: Path) -> None:
         with part.open("w", encoding="utf-8", newline="") as file:
             head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
-            head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j", "raw_devices"]
+            head += [
+                "selected",
+                "completed",
+                *(f"failed_{cause}" for cause in causes),
+                "energy_j",
+                "raw_devices",
+                "label",
+            ]
             table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
             table.writerow({name: in_spreadsheet(name) for name in head})
             for run in collection.runs:
@@ -44,6 +51,7 @@ def write_csv(collection: Collection, path: Path) -> None:
 
 def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
     of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
+    of_run["label"] = run.label
     for record in run.records:
         failed = [gateway.failure for gateway in record.gateways]
         counts = {f"failed_{cause}": failed.count(cause) for cause in causes}

@@ -175,6 +175,7 @@ def _as_json(run: ReadRun) -> dict[str, object]:
     summary = run.summary
     return {
         "folder": str(run.folder),
+        "label": run.label,
         "policy": run.policy,
         "variant": run.variant,
         "seed": run.scenario.seed,

@@ -25,6 +25,7 @@ from itertools import chain
 import numpy as np
 
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
+from fedfloor.scheduling.registry import shown_name
 
 FINAL_ROUNDS = 20  #: most rounds at the end of a run whose tests make its final accuracy
 _CAUSES = 20  #: causes of failures that are counted apart; a log has three, unless somebody has changed it
@@ -206,7 +207,10 @@ class Tally:
 
 
 def summary_row(summary: RunSummary) -> dict[str, str | int | float]:
-    """A run as one row of a table, with units in its keys; `completed` and `failed` count floor-rounds."""
+    """A run as one row of a table, with units in its keys; `completed` and `failed` count floor-rounds.
+
+    `policy` is the name with all settings, `label` the one that people see.
+    """
     return {
         "policy": summary.policy,
         "rounds": summary.rounds,
@@ -217,6 +221,7 @@ def summary_row(summary: RunSummary) -> dict[str, str | int | float]:
         "completed": summary.completed,
         "failed": sum(summary.failures.values()),
         "shortfall": summary.shortfall,
+        "label": shown_name(summary.policy),
     }
 
 
