@@ -334,13 +334,13 @@ def test_a_folder_that_is_named_twice_is_read_once_and_first(runs: Path) -> None
 
 def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another one with --out"):
+    with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another folder with --out"):
         fedfloor.report(runs, out=tmp_path / "file")
     with pytest.raises(RunLogError, match=r"/proc/nowhere: cannot be written: .* Name another folder with --out"):
         fedfloor.report(runs, out="/proc/nowhere")
-    with pytest.raises(RunLogError, match=r"there is no folder .*missing. Make it, or name another file with --csv"):
+    with pytest.raises(RunLogError, match=r"there is no folder .*missing. Make it, or name another file"):
         fedfloor.report(runs, csv=tmp_path / "missing" / "all.csv")
-    with pytest.raises(RunLogError, match=r"is a folder. Name a file with --csv"):
+    with pytest.raises(RunLogError, match=r"is a folder. Name a file"):
         fedfloor.report(runs, csv=tmp_path)
     before = (runs / "random-1" / "rounds.jsonl").read_bytes()
     with pytest.raises(RunLogError, match=r"rounds.jsonl: must end in .csv. Name it rounds.csv"):

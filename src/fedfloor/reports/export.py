@@ -19,14 +19,14 @@ _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 def write_csv(collection: Collection, path: Path) -> None:
     """Write one row per run and round; a cell is empty where the log has no value, as between evaluations."""
     if not path.parent.is_dir():
-        raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file with --csv")
+        raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file")
     if path.is_dir():
-        raise RunLogError(f"{path}: is a folder. Name a file with --csv")
+        raise RunLogError(f"{path}: is a folder. Name a file")
     # So that no file of a run or a report is ever overwritten, not even through a link.
     if Path(os.path.realpath(path)).suffix != ".csv":
         raise RunLogError(f"{path}: must end in .csv. Name it {path.stem or 'report'}.csv")
     if path.exists() and not path.is_file():
-        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file with --csv")
+        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file")
     others = {cause for run in collection.runs for cause in run.summary.failures} - set(_CAUSES)
     causes = [*_CAUSES, *sorted(others)]
 

@@ -152,7 +152,7 @@ def _only_writer(place: Path) -> Iterator[None]:
     pictures = place / PICTURES
     for folder in (place, pictures):
         if folder.exists() and not folder.is_dir():
-            raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
+            raise RunLogError(f"{folder}: is a file, not a folder. {ELSEWHERE}")
     refuse_foreign(place)
     if pictures.is_symlink():
         raise RunLogError(f"{pictures}: is a symbolic link, so files elsewhere would be replaced. {ELSEWHERE}")

@@ -84,7 +84,7 @@ def logged_round(
     records = read_records(folder)
     if not 0 <= index < len(records):
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
-        raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
+        raise RunLogError(f"{folder}: the round must be a logged one, got {index}; {last}")
     scenario = scenario_of(folder)
     decider = decider_of(scenario, policy, solver, folder=folder, own=own, once=True)
     check_records(records[: index + 1], scenario, folder)
