@@ -9,6 +9,7 @@ import pytest
 
 import fedfloor
 from fedfloor.errors import RunLogError
+from fedfloor.reports.decisions import with_decisions
 from fedfloor.reports.exploring import single_runs
 from fedfloor.reports.logged import LoggedRounds, read_rounds
 from fedfloor.reports.page import content_of, write_page
@@ -100,6 +101,13 @@ def test_tables_and_figures_parse_no_round_again_but_the_first(folder: Path, par
     assert len(content_of(results, (), single_runs(results)).parts) > 2
     assert set(parsed) <= set(path.read_bytes().splitlines(keepends=True)[:1])
     assert len(parsed) <= 1
+
+
+def test_rounds_are_parsed_once_more_to_be_decided_again(folder: Path, parsed: list[bytes]) -> None:
+    results = results_of(collect([folder]))
+    decided = with_decisions(results, single_runs(results))
+    assert parsed == (folder / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+    assert len(decided.data["runs"][0]["decisions"]["rounds"]) == 8  # type: ignore[index]
 
 
 def test_a_shorter_run_is_counted_once(folder: Path, parsed: list[bytes]) -> None:

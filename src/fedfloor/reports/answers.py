@@ -69,14 +69,14 @@ def _score(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     gains = [gain for one, other in pairs if (gain := score_gain(one, other)) is not None and math.isfinite(gain)]
     if not gains:
         return ""
-    gain, score = interval(gains), ours.score
-    if gain.count < FEWEST_SEEDS or _is_undecided(gain):
+    difference, score = interval(gains), ours.score
+    if difference.count < FEWEST_SEEDS or _is_undecided(difference):
         what = "is more accurate" if score is ACCURACY else f"has the smaller {score.name}"
-        return _undecided(what, ours, gain, score.unit)
-    size, span = _size(gain, score.unit), _range(gain, score.unit)
+        return _undecided(what, ours, difference, score.unit)
+    size, span = _size(difference, score.unit), _range(difference, score.unit)
     if score is ACCURACY:
-        return f"{ours.label} ends {size} {'more' if gain.mean > 0.0 else 'less'} accurate{span}"
-    return f"{ours.label} ends with a {size} {'larger' if gain.mean > 0.0 else 'smaller'} {score.name}{span}"
+        return f"{ours.label} ends {size} {'more' if difference.mean > 0.0 else 'less'} accurate{span}"
+    return f"{ours.label} ends with a {size} {'larger' if difference.mean > 0.0 else 'smaller'} {score.name}{span}"
 
 
 def _energy(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:

@@ -4,6 +4,7 @@ __all__ = ["OTHERS", "Progress", "with_decisions"]
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import tee
 from typing import cast
 
 from fedfloor.arrays import Ints
@@ -155,11 +156,12 @@ def _decisions(task: _Task, on_step: Callable[[int], None]) -> dict[str, object]
 def _states(task: _Task) -> Iterator[tuple[int, RoundState, RoundRecord]]:
     """Place, state and record of every round that is decided, in one pass over the log."""
     with_history = any(decider.needs_history for decider in (task.own, *task.others))
-    records, wanted = task.run.run.records, set(task.at.tolist())
-    states = replayed(task.run.run.scenario, records, with_history=with_history)
-    for place, (state, record) in enumerate(zip(states, records, strict=True)):
-        if place in wanted:
-            yield place, state, record
+    chosen = set(task.at.tolist())
+    records, same = tee(task.run.run.records)  # a log is parsed once; each record is taken before its state
+    states = replayed(task.run.run.scenario, records, only=chosen, with_history=with_history)
+    for place, record in enumerate(same):
+        if place in chosen:
+            yield place, next(states), record
 
 
 def _of_round(decided: PlanAnswer) -> list[object]:

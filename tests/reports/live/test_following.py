@@ -70,6 +70,21 @@ def test_the_numbers_are_those_of_the_report(growing: Growing) -> None:
     assert run["measured"] is True
 
 
+def test_causes_that_somebody_made_up_do_not_fill_the_memory(growing: Growing) -> None:
+    def fail(at: int, record: dict[str, Any]) -> None:
+        next(entry for entry in record["gateways"] if entry["selected"]).update(completed=False, failure=f"cause {at}")
+
+    growing.change(fail)
+    growing.write(0, ROUNDS)
+    watched = Watched(growing.folder)
+    assert sum(run_of(watched)["failures"].values()) == ROUNDS
+    results = watched._results([])
+    assert results is not None
+    run = results.series[0].runs[0]
+    assert (len(run.causes), run.causes[-1]) == (21, "other")
+    assert (run.failure >= 0).sum() == ROUNDS
+
+
 def test_a_run_that_predicts_numbers_has_an_error_and_the_least_is_the_best(growing: Growing) -> None:
     growing.predict_numbers([9.0, 4.0, 6.25])
     growing.write(0, 15)
