@@ -56,7 +56,7 @@ ORDER = {
     "reports/measures": "seeds curves tested phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks scored",
     "api": "plans runs grids comparisons scenarios certificates machines",
-    "cli": "completing options signals show commands",
+    "cli": "completing options signals show serving commands",
     "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs grids "
     "reports comparisons",
 }
