@@ -597,6 +597,18 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
     assert browser.execute_script(unhinted) == 0
 
 
+def test_every_floor_is_named_below_its_bars(browser: Any, tmp_path: Path) -> None:
+    fedfloor.simulate("factory", policy="random", rounds=3, out=tmp_path / "run")
+    page = fedfloor.report(tmp_path / "run").page
+    for width in (1200, 700, 400):
+        visit(browser, page, width=width)
+        hidden = browser.execute_script(
+            "return [...document.querySelectorAll('#fig-energy-0 .xtick text, #fig-participation .xtick text')]"
+            ".filter((name) => getComputedStyle(name).display === 'none').map((name) => name.textContent)"
+        )
+        assert hidden == [], width
+
+
 @pytest.mark.slow
 def test_print_is_light_and_without_controls(browser: Any, full_page: Path) -> None:
     visit(browser, full_page, scheme="dark")

@@ -132,9 +132,9 @@ def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
     return [tuple(run.first(min(len(part.records) for part in runs)) for run in runs) for runs in groups]
 
 
-def window_of(run: Judged) -> int:
-    """Number of rounds over which the tests of a run are smoothed: as many as make its final score."""
-    return final_rounds(run.summary.rounds)
+def window_of(*runs: Judged) -> int:
+    """Number of rounds over which the tests of runs are smoothed: as many as make the final score of the shortest."""
+    return final_rounds(min((run.summary.rounds for run in runs), default=0))
 
 
 def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:

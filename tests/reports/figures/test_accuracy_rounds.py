@@ -52,3 +52,14 @@ def test_points_are_joined_by_straight_lines() -> None:
     (panel,) = known(FIGURE.plot)(results_of(gathered(*runs)))
     assert line_shapes(panel.plot) == ["linear"] * 3  # the line and the edges of its band
     assert panel.note == "Bands span the seeds."
+
+
+def test_lines_of_runs_of_different_lengths_are_smoothed_alike() -> None:
+    rising = [0.01 * at for at in range(100)]
+    long, short = made_up("random", rounds=100, accuracies=rising), made_up("ddsra:v=1", rounds=10, accuracies=rising)
+    (panel,) = known(FIGURE.plot)(results_of(gathered(long, short)))
+    first, second = (np.asarray(trace["y"]) for trace in known(panel.plot).data)
+    assert np.allclose(first[:10], second)
+    assert panel.note == "Runs differ in length: all lines are smoothed over 2 rounds, as for the shortest of them."
+    (panel,) = known(FIGURE.plot)(results_of(gathered(long, made_up("ddsra:v=1", rounds=100, accuracies=rising))))
+    assert panel.note == ""

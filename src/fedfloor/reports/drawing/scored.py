@@ -3,6 +3,7 @@
 __all__ = ["rounds_figure", "time_figure"]
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fedfloor.reports import sections
@@ -11,8 +12,10 @@ from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import ROUNDS, Lines, band_note, draw_lines, plot_lines
 from fedfloor.reports.drawing.scales import greatest
 from fedfloor.reports.measures.tested import NOT_TESTED, NOT_TESTED_YET, over_rounds, over_time
+from fedfloor.reports.reading import ReadRun
 from fedfloor.reports.results import Results
 from fedfloor.reports.scores import Score
+from fedfloor.reports.statistics import window_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -24,7 +27,7 @@ def rounds_figure(score: Score, *, position: int) -> Figure:
     """The figure of a score against rounds."""
 
     def lines(results: Results) -> Lines:
-        curves = results.measured(over_rounds, score)
+        curves = results.measured(partial(over_rounds, window=_window(results, score)), score)
         return Lines(curves, x=ROUNDS, y=f"test {score.name}", percent=score.is_share)
 
     caption = f"{score.what}; {score.better} is better. {smoothing_of(score)}"
@@ -35,7 +38,7 @@ def time_figure(score: Score, *, position: int) -> Figure:
     """The figure of a score against the time of rounds."""
 
     def lines(results: Results) -> Lines:
-        curves = results.measured(over_time, score)
+        curves = results.measured(partial(over_time, window=_window(results, score)), score)
         seconds, unit = time_unit(greatest(curve.x for _, curve in curves if curve is not None))
         scaled = [(look, None if curve is None else curve.divided(x=seconds)) for look, curve in curves]
         time = f"{results.collection.clock_name} [{unit}]"
@@ -45,12 +48,31 @@ def time_figure(score: Score, *, position: int) -> Figure:
     return _figure(score, "time", caption, lines, position)
 
 
+def _window(results: Results, score: Score) -> int:
+    """Number of rounds over which all lines of a figure are smoothed: one for all, because a longer one lags behind."""
+    return window_of(*_tested(results, score))
+
+
+def _window_note(results: Results, score: Score) -> str:
+    """Sentence on the window of runs of different lengths; empty if all have the same."""
+    window = _window(results, score)
+    if all(window_of(run) == window for run in _tested(results, score)):
+        return ""
+    how = "no line is smoothed" if window == 1 else f"all lines are smoothed over {window} rounds"
+    return f"Runs differ in length: {how}, as for the shortest of them."
+
+
+def _tested(results: Results, score: Score) -> list[ReadRun]:
+    return [run.run for series in results.series if series.score is score for run in series.runs]
+
+
 def _figure(score: Score, over: str, caption: str, lines: Callable[[Results], Lines], position: int) -> Figure:
     def draw(results: Results) -> "Drawing | None":
         return draw_lines(lines(results))
 
     def plot(results: Results) -> tuple[Panel, ...]:
-        return panels_of(plot_lines(lines(results)), note=band_note(results))
+        notes = (_window_note(results, score), band_note(results))
+        return panels_of(plot_lines(lines(results)), note=" ".join(filter(None, notes)))
 
     return Figure(
         name=f"{score.name}-{over}",

@@ -9,8 +9,7 @@ import numpy as np
 from fedfloor.arrays import Floats
 from fedfloor.reports.arrays import RunArrays, SeriesArrays
 from fedfloor.reports.measures.curves import Curve, band
-from fedfloor.reports.statistics import smoothed
-from fedfloor.rounds.summary import final_rounds
+from fedfloor.reports.statistics import smoothed, window_of
 
 #: in place of a figure of accuracy
 NOT_TESTED = (
@@ -24,16 +23,20 @@ NOT_TESTED_YET = (
 )
 
 
-def evaluations(run: RunArrays, x: Floats) -> tuple[Floats, Floats]:
-    """Where on x (T,) a run was tested, and its values there, smoothed like the final accuracy or error."""
+def evaluations(run: RunArrays, x: Floats, window: int) -> tuple[Floats, Floats]:
+    """Where on x (T,) a run was tested, and its values there, each the mean of the last `window` rounds."""
     values = run.tested
     is_tested = np.isfinite(values) & np.isfinite(x)
-    return x[is_tested], smoothed(run.rounds[is_tested], values[is_tested], final_rounds(values.size))
+    return x[is_tested], smoothed(run.rounds[is_tested], values[is_tested], window)
 
 
-def over_rounds(series: SeriesArrays) -> Curve | None:
-    """What tests gave over rounds; None if no model was tested."""
-    points = [evaluations(run, run.rounds.astype(float)) for run in series.runs]
+def over_rounds(series: SeriesArrays, window: int | None = None) -> Curve | None:
+    """What tests gave over rounds, smoothed over a window of them; None if no model was tested.
+
+    By default the window is that of the shortest run.
+    """
+    window = window or _window_of(series)
+    points = [evaluations(run, run.rounds.astype(float), window) for run in series.runs]
     grid = np.unique(np.concatenate([x for x, _ in points]))
     if grid.size == 0:
         return None
@@ -43,13 +46,15 @@ def over_rounds(series: SeriesArrays) -> Curve | None:
     return band(grid, values)
 
 
-def over_time(series: SeriesArrays, limit: int = 400) -> Curve | None:
+def over_time(series: SeriesArrays, window: int | None = None, limit: int = 400) -> Curve | None:
     """What tests gave over the time of rounds [s], at most `limit` points; None if tested runs never overlap in time.
 
-    Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
-    run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
+    Tests are smoothed over a window of rounds, by default that of the shortest run, and every run keeps its last value.
+    The curve begins when the last run is first tested and ends when the first run ends, so that all its points are
+    about the same runs. A run that is still running counts up to its last round.
     """
-    tested = [(run, evaluations(run, run.clock)) for run in series.runs]
+    window = window or _window_of(series)
+    tested = [(run, evaluations(run, run.clock, window)) for run in series.runs]
     runs, points = [run for run, part in tested if part[0].size], [part for _, part in tested if part[0].size]
     if not runs:
         return None
@@ -66,3 +71,7 @@ def over_time(series: SeriesArrays, limit: int = 400) -> Curve | None:
         is_reached = grid <= end
         row[is_reached] = y[np.searchsorted(x, grid[is_reached], side="right") - 1]
     return band(grid, values)
+
+
+def _window_of(series: SeriesArrays) -> int:
+    return window_of(*(run.run for run in series.runs))
