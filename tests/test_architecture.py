@@ -41,7 +41,7 @@ ORDER = {
     "rounds": "outcome record past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning deployed",
     "rounds/listeners": "log state checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust answers copies folder target profile shares planned shown deployable machine measure "
+    "runs": "options trust answers about copies folder target profile shares planned shown deployable machine measure "
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "

@@ -306,12 +306,22 @@ def test_a_bad_run_alone_is_an_error(kind: str, runs: Path) -> None:
     assert not (runs / "random-1" / "report.html").exists()
 
 
+@pytest.mark.parametrize("wrong", ["nowhere", "plant.toml"])
+def test_a_path_that_is_no_folder_is_refused_before_anything_is_written(
+    runs: Path, fedfloor_command: Command, wrong: str
+) -> None:
+    (runs.parent / "plant.toml").touch()
+    done = fedfloor_command("report", "runs/random-1", wrong, "--out", "here", "--quiet")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {wrong}: {'does not exist' if wrong == 'nowhere' else 'is a file'}")
+    assert not (runs.parent / "here").exists()
+
+
 def test_problems_are_warnings_and_none_left_is_exit_code_2(runs: Path, fedfloor_command: Command) -> None:
     damage(runs / "random-1", "no rounds")
-    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "nowhere", "--out", "here", "--quiet")
+    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "--out", "here", "--quiet")
     assert done.returncode == 0
-    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning", "warning"]
-    assert "nowhere: does not exist" in done.stderr
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning"]
     done = fedfloor_command("report", "runs/random-1")
     assert done.returncode == 2
     assert done.stderr.startswith("error: runs/random-1: has no round yet")

@@ -1,6 +1,6 @@
-"""The files that runs leave beside their log: who holds what, the theorems, and the trade-off over V."""
+"""The files that runs leave beside their log: who holds what, the theorems, what is unusual, the trade-off over V."""
 
-__all__ = ["Held", "Holding", "bounds_from", "holding_from", "tradeoff_from"]
+__all__ = ["Held", "Holding", "about_from", "bounds_from", "holding_from", "tradeoff_from"]
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from fedfloor.errors import RunLogError
 from fedfloor.rounds.record import problem_of
+from fedfloor.runs.about import About
 from fedfloor.theory.bounds import Bound
 from fedfloor.theory.tradeoff import TradeoffPoint
 
@@ -34,6 +35,7 @@ class Holding:
 
 
 _HOLDING = TypeAdapter(Holding)
+_ABOUT = TypeAdapter(About)
 _BOUNDS = TypeAdapter(tuple[Bound, ...])
 _TRADEOFF = TypeAdapter(tuple[TradeoffPoint, ...])
 
@@ -52,6 +54,11 @@ def holding_from(path: Path) -> Holding | None:
         problem = f"labels: must name every class, got {len(holding.labels)} names"
         raise RunLogError(f"{path}: {problem}. It is damaged. {advice}")
     return holding
+
+
+def about_from(path: Path) -> About:
+    """What sets a run apart from most others; all None if there is no such file."""
+    return _read(path, _ABOUT, "Remove it to see the run as if it had none") or About()
 
 
 def bounds_from(path: Path) -> tuple[Bound, ...] | None:

@@ -19,7 +19,7 @@ from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
 from fedfloor.reports.palette import Look, looks_of
 from fedfloor.reports.pictures import draw_pictures, write_pictures
-from fedfloor.reports.reading import Collection, ReadRun, Series, collect
+from fedfloor.reports.reading import Collection, ReadRun, Series, collect, missing
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
 from fedfloor.reports.scores import SCORES
@@ -98,6 +98,8 @@ def make_report(
 ) -> Report:
     """Report on run folders, or folders of them; problems with any of them are in `collection.problems`.
 
+    A path that is not a folder is refused before anything is written.
+
     The page and the figures are written to `out`. By default this is the folder that is named, or `report` in the
     current folder if several are named. An old report there is replaced, but no `report.html` of another program;
     nothing else is changed.
@@ -105,6 +107,9 @@ def make_report(
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     place = Path(out) if out is not None else paths[0] if len(paths) == 1 else Path("report")
     _check_extra()
+    for path in paths:
+        if problem := missing(path):
+            raise RunLogError(problem)
     on_step("reading")
     collection = collect(paths)
     csv_file = None if csv is None else Path(csv)

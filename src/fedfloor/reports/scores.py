@@ -27,8 +27,8 @@ class Score:
         return " points" if self.is_share else " %"
 
 
-ACCURACY = Score("accuracy", "Test accuracy", better="higher", is_share=True)
-ERROR = Score("error", "Root mean square error on the test set", better="lower", is_share=False)
+ACCURACY = Score("accuracy", "Accuracy of the model", better="higher", is_share=True)
+ERROR = Score("error", "Root mean square error of the model", better="lower", is_share=False)
 SCORES = (ACCURACY, ERROR)
 
 

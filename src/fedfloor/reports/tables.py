@@ -166,7 +166,8 @@ def _rounds(runs: Sequence[ReadRun]) -> str:
     if all(run.finished for run in runs):
         return done
     state = "ended" if all(run.ended for run in runs) else "still running"
-    return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}"
+    reasons = ", ".join(dict.fromkeys(run.about.ended for run in runs if run.about.ended is not None))
+    return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}{f' ({reasons})' if reasons else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,21 @@ def test_predictions_are_absent_where_nothing_is_measured(growing: Growing) -> N
     assert state["runs"][0]["measured"] is False
 
 
+def test_a_folder_says_that_a_run_ended_early_and_that_its_times_are_modelled(growing: Growing) -> None:
+    growing.change(as_of_a_real_plant)
+    growing.write(0, 4)
+    watched, about = Watched(growing.folder), growing.folder / "about.json"
+    assert run_of(watched)["status"] == "going"
+    about.write_text('{"ended": "until_clock=1", "clock": "modelled"}')
+    run = run_of(watched)
+    assert (run["status"], run["measured"], run["modelled"]) == ("ended", False, True)
+    assert collect([growing.folder]).clock_name == "modelled time"
+    about.write_text('{"ended": 3}')
+    assert run_of(watched)["status"] == "going"
+    assert "about.json: ended" in json.loads(watched.figures())["problems"][0]
+    assert "about.json: ended" in collect([growing.folder]).problems[0]
+
+
 def test_arrays_are_those_of_the_report(growing: Growing) -> None:
     growing.change(as_of_a_real_plant)
     growing.write(0, 20)

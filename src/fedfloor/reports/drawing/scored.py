@@ -28,9 +28,9 @@ def rounds_figure(score: Score, *, position: int) -> Figure:
 
     def lines(results: Results) -> Lines:
         curves = results.measured(partial(over_rounds, window=_window(results, score)), score)
-        return Lines(curves, x=ROUNDS, y=f"test {score.name}", percent=score.is_share)
+        return Lines(curves, x=ROUNDS, y=_axis(results, score), percent=score.is_share)
 
-    caption = f"{score.what}; {score.better} is better. {smoothing_of(score)}"
+    caption = f"{score.what} in tests; {score.better} is better. {smoothing_of(score)}"
     return _figure(score, "rounds", caption, lines, position)
 
 
@@ -42,9 +42,9 @@ def time_figure(score: Score, *, position: int) -> Figure:
         seconds, unit = time_unit(greatest(curve.x for _, curve in curves if curve is not None))
         scaled = [(look, None if curve is None else curve.divided(x=seconds)) for look, curve in curves]
         time = f"{results.collection.clock_name} [{unit}]"
-        return Lines(scaled, x=time, y=f"test {score.name}", percent=score.is_share, steps=True)
+        return Lines(scaled, x=time, y=_axis(results, score), percent=score.is_share, steps=True)
 
-    caption = f"{score.what} against the time that the rounds took; further left is faster."
+    caption = f"{score.what} in tests against the time that the rounds took; further left is faster."
     return _figure(score, "time", caption, lines, position)
 
 
@@ -62,6 +62,27 @@ def _window_note(results: Results, score: Score) -> str:
     return f"Runs differ in length: {how}, as for the shortest of them."
 
 
+def _axis(results: Results, score: Score) -> str:
+    """Title of the axis of a score."""
+    return {True: f"{score.name} on nodes", False: f"test {score.name}", None: score.name}[_is_by_nodes(results, score)]
+
+
+def _test_note(results: Results, score: Score) -> str:
+    """Sentence on the data that models were tested on."""
+    by_nodes = "by the nodes of Flower, on data of their own, and averaged by the strategy"
+    return {
+        True: f"It was tested {by_nodes}.",
+        False: "It was tested on the test set.",
+        None: f"Some runs were tested on the test set, others {by_nodes}: their lines do not compare.",
+    }[_is_by_nodes(results, score)]
+
+
+def _is_by_nodes(results: Results, score: Score) -> bool | None:
+    """Whether the nodes of Flower tested the models; None if those of some runs only."""
+    kinds = {run.about.tests == "nodes" for run in _tested(results, score)}
+    return None if len(kinds) > 1 else kinds == {True}
+
+
 def _tested(results: Results, score: Score) -> list[ReadRun]:
     return [run.run for series in results.series if series.score is score for run in series.runs]
 
@@ -71,7 +92,7 @@ def _figure(score: Score, over: str, caption: str, lines: Callable[[Results], Li
         return draw_lines(lines(results))
 
     def plot(results: Results) -> tuple[Panel, ...]:
-        notes = (_window_note(results, score), band_note(results))
+        notes = (_test_note(results, score), _window_note(results, score), band_note(results))
         return panels_of(plot_lines(lines(results)), note=" ".join(filter(None, notes)))
 
     return Figure(

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from fedfloor.errors import FedfloorError, RunLogError
-from fedfloor.reports.beside import bounds_from, holding_from
+from fedfloor.reports.beside import about_from, bounds_from, holding_from
 from fedfloor.reports.live.keeping import KeptRounds
 from fedfloor.reports.live.recent import RECENT, predicted_delay
 from fedfloor.reports.reading import ReadRun, beside, scenario_table
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import Tally, value_of_test
+from fedfloor.runs.about import ABOUT, About
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, check_record, fingerprint_of, scenario_of
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import name_now
@@ -84,6 +85,7 @@ class FollowedRun:
         self.folder = folder
         self.problem = ""  #: what is wrong now, in a sentence for people; empty if nothing is
         self.is_ended = False
+        self.about = About()
         self.age: float | None = None  #: [s] since the log last changed
         self.unread = 0  #: [byte] of the log
         self.table: Mapping[str, object] = {}
@@ -129,7 +131,9 @@ class FollowedRun:
             self._read_log(until)
             rounds = self._reading.rounds if self._reading is not None else 0
             done = self.scenario is not None and rounds >= self.scenario.rounds
-            self.is_ended = rounds > 0 and (done or (self.folder / BOUNDS).exists())
+            self.about = beside(about_from, self.folder / ABOUT, []) or About()  # `as_read` tells of a damaged file
+            early = self.about.ended is not None or (self.folder / BOUNDS).exists()
+            self.is_ended = rounds > 0 and (done or early)
             self.problem = ""
         except FedfloorError as error:
             self.problem = str(error)
@@ -230,6 +234,7 @@ class FollowedRun:
             summary=reading.tally.summary(),
             holding=beside(holding_from, self.folder / HOLDING, problems),
             bounds=() if bounds is None and (self.folder / BOUNDS).exists() else bounds,
+            about=beside(about_from, self.folder / ABOUT, problems) or About(),
         )
         return run, problems
 

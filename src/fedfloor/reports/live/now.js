@@ -65,7 +65,7 @@ globalThis.fedfloorNow = (() => {
         run.tested ? `after ${count(run.tested[0], "round")}; ${run.error ? "least" : "best"} ${result(run, run.best[1])} after ${count(run.best[0], "round")}` : "", spark(tested)),
       tile("Delay of the last round", [duration(run.delay)],
         run.predicted ? `predicted ${duration(run.predicted)}${apart(run.delay, run.predicted)}` : "", `mean ${duration(run.mean)}`),
-      tile(run.measured ? "Time of all rounds" : "Simulated time", [duration(run.clock)], run.measured ? "measured" : "of all rounds so far"),
+      tile(run.measured ? "Time of all rounds" : run.modelled ? "Modelled time" : "Simulated time", [duration(run.clock)], run.measured ? "measured" : "of all rounds so far"),
       tile("Completed", [run.selected ? percent(run.completed / run.selected) : "none"],
         `${run.completed.toLocaleString("en")} of ${count(run.selected, "selected floor-round")}`, missed.length ? `failed: ${missed.join(", ")}` : "no failure"),
     ];
