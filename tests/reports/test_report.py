@@ -178,7 +178,7 @@ def test_a_page_of_somebody_elses_is_not_replaced(content: str | None, runs: Pat
     before = sorted(runs.rglob("*"))
     done = fedfloor_command("report", "runs", "--csv", "rounds.csv")
     assert (done.returncode, done.stdout) == (2, "")
-    advice = "Name another folder with --out, or remove the file first"
+    advice = "Name another folder, or remove the file first"
     assert done.stderr == f"error: runs/report.html: exists, but is not a report of fedfloor. {advice}\n"
     assert sorted(runs.rglob("*")) == before
     assert not (runs.parent / "rounds.csv").exists()
@@ -344,9 +344,9 @@ def test_a_folder_that_is_named_twice_is_read_once_and_first(runs: Path) -> None
 
 def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another folder with --out"):
+    with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another folder"):
         fedfloor.report(runs, out=tmp_path / "file")
-    with pytest.raises(RunLogError, match=r"/proc/nowhere: cannot be written: .* Name another folder with --out"):
+    with pytest.raises(RunLogError, match=r"/proc/nowhere: cannot be written: .* Name another folder"):
         fedfloor.report(runs, out="/proc/nowhere")
     with pytest.raises(RunLogError, match=r"there is no folder .*missing. Make it, or name another file"):
         fedfloor.report(runs, csv=tmp_path / "missing" / "all.csv")

@@ -119,7 +119,7 @@ def test_a_policy_argument_goes_before_the_snapshot() -> None:
 def test_a_solver_named_twice_is_refused() -> None:
     with pytest.raises(PolicyError, match="names a solver too"):
         fedfloor.plan(EXAMPLE, "ddsra:solver=exact", solver="paper")
-    with pytest.raises(PolicyError, match="--solver paper: the policy 'random' has no solver to choose"):
+    with pytest.raises(PolicyError, match="solver paper: the policy 'random' has no solver to choose"):
         fedfloor.plan(EXAMPLE, "random", solver="paper")
 
 

@@ -130,7 +130,7 @@ def test_a_run_ends_at_a_loss_and_refuses_an_accuracy(scenario: Path) -> None:
     done = fedfloor.run(scenario, "random", 40, own=True, overrides=["training.evaluate_every=1"], until_loss=0.2)
     losses = [known(record.loss) for record in done.records]
     assert losses[-1] <= 0.2 < min(losses[:-1])
-    with pytest.raises(ScenarioError, match=r"until_accuracy: .*there is no accuracy, got 0\.9\. Use --until-loss"):
+    with pytest.raises(ScenarioError, match=r"until_accuracy: .*there is no accuracy, got 0\.9\. Use until_loss"):
         fedfloor.run(scenario, "random", 40, own=True, until_accuracy=0.9)
 
 

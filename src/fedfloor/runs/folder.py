@@ -165,7 +165,7 @@ def refuse_links(path: Path) -> None:
     for name in (CHECKPOINT, PROFILES, SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, ABOUT, BOUNDS, EVENTS, RUN_ID):
         if (path / name).is_symlink():
             problem = "is a symbolic link, and a run writes only files of its own"
-            raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder with --out")
+            raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder")
 
 
 def _has_round(path: Path) -> bool:
@@ -216,10 +216,10 @@ def refuse_filled(path: Path) -> None:
     if not filled:
         return
     if all((path / name).exists() for name in (ROUNDS, SCENARIO, CHECKPOINT)):
-        advice = "Resume it with --resume, name another folder with --out, or remove it"
+        advice = "Resume it with --resume, or resume=True in Python, name another folder, or remove it"
         raise RunLogError(f"{path}: is not empty: it holds a training run. {advice}")
     refuse_other_runs(path)
-    raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
+    raise RunLogError(f"{path}: is not empty. Name another folder, or remove it")
 
 
 def refuse_other_runs(path: Path) -> None:
@@ -227,8 +227,8 @@ def refuse_other_runs(path: Path) -> None:
     below = runs_below(path)
     if below:
         problem = f"is not empty: it holds the runs {_listed(below)}"
-        one = f"Resume one of them with --out {path / below[0]} --resume"
-        several = "all of them by naming all their policies with --resume"
+        one = f"Resume one of them by naming its own folder {path / below[0]}"
+        several = "all of them by naming all their policies"
         raise RunLogError(f"{path}: {problem}. {one}, or {several}. For a new run, name another folder")
 
 

@@ -201,12 +201,12 @@ def policy_for(
         defer()
     if policy is not None and not isinstance(policy, str):
         if solver is not None:
-            problem = f"--solver {solver}: the policy {type(policy).__name__} is an object, which has all its settings"
+            problem = f"solver {solver}: the policy {type(policy).__name__} is an object, which has all its settings"
             raise PolicyError(f"{problem}. Leave the solver out")
         return name_policy(policy).spec, policy
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
-        raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
+        raise PolicyError(f"solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
     return make_policy(with_settings(spec, tradeoff=tradeoff_v, solver=solver))
 
 
@@ -241,7 +241,7 @@ def answer(planned: PlannedRound) -> PlanAnswer:
     if planned.logged is not None and not is_logged(planned.logged, decided):
         problem = f"policy {shown(str(spec))}: decides round {state.index} otherwise than {planned.run} has logged it"
         reason = "it keeps state on itself between rounds, or its code has changed"
-        advice = "Keep nothing between rounds (docs/policies.md); --policy decides the round anew"
+        advice = "Keep nothing between rounds (docs/policies.md). A policy that you name decides the round anew"
         raise PolicyError(f"{problem}: {reason}. {advice}")
     return decided
 

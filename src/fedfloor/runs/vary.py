@@ -314,7 +314,7 @@ def _finished(run: PlannedRun) -> RunSummary | None:
     check_records(records, run.scenario, run.folder)
     if len(records) != run.scenario.rounds:
         problem = f"has {len(records)} rounds, but {run.scenario.rounds} are asked for"
-        raise RunLogError(f"{run.folder}: {problem}. Name another folder with --out, or remove this one")
+        raise RunLogError(f"{run.folder}: {problem}. Name another folder, or remove this one")
     return summarise(records)
 
 
