@@ -93,7 +93,7 @@ def test_figures_of_errors_are_those_of_accuracies(over: str) -> None:
     ours = {"rounds": error_rounds, "time": error_time}[over].FIGURE
     theirs = {"rounds": accuracy_rounds, "time": accuracy_time}[over].FIGURE
     assert (
-        ours.caption.replace("Root mean square error on the test set", "Test accuracy").replace(
+        ours.caption.replace("Root mean square error of", "Accuracy of").replace(
             "lower is better. Error", "higher is better. Accuracy"
         )
         == theirs.caption
@@ -101,7 +101,7 @@ def test_figures_of_errors_are_those_of_accuracies(over: str) -> None:
     one, other = results_of(gathered(numbers(), numbers(seed=2))), results_of(gathered(classes(), classes(seed=2)))
     (mine,), (yours,) = known(ours.plot)(one), known(theirs.plot)(other)
     assert known(mine.plot).layout["xaxis"] == known(yours.plot).layout["xaxis"]
-    assert mine.note == yours.note == "Bands span the seeds."
+    assert mine.note == yours.note == "It was tested on the test set. Bands span the seeds."
     assert (ours.applies(one), ours.applies(other), theirs.applies(one), theirs.applies(other)) == (1, 0, 0, 1)
 
 
