@@ -18,7 +18,7 @@ import fedfloor
 from benchmarks.studies import PLACE, append, commit, lines_of
 from fedfloor.reports.cells import change, plain
 from fedfloor.reports.reading import collect
-from fedfloor.reports.statistics import final_accuracy, interval, rounds_to_reach
+from fedfloor.reports.statistics import final_score, interval, rounds_to_reach
 
 LINES = PLACE / "docs" / "studies" / "precision.csv"
 # Every seed has a plant of its own. Lines of before have the preset's former name, `paper-cifar10`, in their command.
@@ -86,7 +86,7 @@ def finished(seed: int, bits: int, rounds: int, level: float, workers: int | Non
         folder = Path(place) / "run"
         fedfloor.run(SCENARIO, POLICY, rounds=rounds, seed=seed, overrides=overrides, out=folder, workers=workers)
         (run,) = collect([folder]).runs
-        accuracy = final_accuracy(run)
+        accuracy = final_score(run)
         assert accuracy is not None
         reached = rounds_to_reach(run, level)
         sets = " ".join(f"--set {entry}" for entry in overrides)

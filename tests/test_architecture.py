@@ -41,7 +41,7 @@ ORDER = {
     "rounds": "outcome record recording problems lines placing columns past events summary plants loop listeners",
     "rounds/plants": "contract simulated global_model estimates learning backhaul deployed",
     "rounds/listeners": "log state checkpoint stop progress curves tensorboard mlflow loggers",
-    "runs": "options trust answers copies folder target profile shares planned shown deployable machine measure "
+    "runs": "options trust answers about copies folder target profile shares planned shown deployable machine measure "
     "measured replay bounds driving simulate vary train export evaluate plan logged given tradeoff mirror compare",
     "deploy": "energy actuators joining measuring certificates signing authority identity wire_pb2 fields messages "
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
@@ -49,14 +49,14 @@ ORDER = {
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "flower": "errors nodes memory plant strategy floors writing",
     "flower/floors": "config data records exchange grid server client",
-    "reports": "saving palette policies variants beside logged reading arrays statistics cells errors results export "
-    "measures claims answers reaching tables sections drawing figures registry pictures shares grids markup "
-    "exploring decisions page making live",
+    "reports": "saving words palette policies variants beside columns logged scores reading arrays statistics cells "
+    "errors results export measures claims answers reaching tables sections drawing figures registry pictures shares "
+    "grids markup exploring decisions page making live",
     "reports/live": "recent keeping following watched access serving",
-    "reports/measures": "seeds curves accuracy phases rates splits",
-    "reports/drawing": "scales paper plots figure lines pairs stacks",
+    "reports/measures": "seeds curves tested phases rates splits",
+    "reports/drawing": "scales paper plots figure lines pairs stacks scored",
     "api": "plans runs grids comparisons scenarios certificates machines",
-    "cli": "completing options show commands",
+    "cli": "completing options show serving commands",
     "cli/show": "terminal bare scenarios hardware datasets certificates plans tradeoffs watching machines runs grids "
     "reports comparisons",
 }

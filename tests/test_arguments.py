@@ -113,7 +113,7 @@ def test_every_argument_is_checked_somewhere() -> None:
         (lambda: ANY.plan(EXAMPLE, round=1.5), "round: must be a whole number, got 1.5"),
         (lambda: ANY.report(None), "runs: must be run folders, or runs that have one, got None"),
         (lambda: ANY.tradeoff(5), "scenario: must be a path or a preset's name, a dict or a Scenario, got 5"),
-        (lambda: ANY.profile(batch=5), "profile: must be given either a model or --scenario"),
+        (lambda: ANY.profile(batch=5), "profile: must be given either a model or a scenario"),
         (lambda: ANY.compare("quick", progress=1), "progress: must be True or False, got 1"),
         (lambda: API.profile("cnn", batch=LONG), "batch: must be a whole number from 1 to 1,000,000,000, got a number"),
         (lambda: API.profile("cnn", costs="cheap"), "costs: unknown cost model, got 'cheap'. Known: exact, paper."),

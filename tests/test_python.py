@@ -174,7 +174,7 @@ def test_a_class_in_place_of_an_object_is_refused_with_what_to_write() -> None:
 
 
 def test_an_object_has_its_own_solver() -> None:
-    with pytest.raises(PolicyError, match="--solver exact: the policy Ddsra is an object, which has all its settings"):
+    with pytest.raises(PolicyError, match="solver exact: the policy Ddsra is an object, which has all its settings"):
         fedfloor.plan("quick", Ddsra(v=1), solver="exact")
 
 

@@ -20,7 +20,7 @@ WINDOW = FINAL_ROUNDS  #: rounds over which curves are smoothed, whatever the le
 
 def final_accuracy(line: Line) -> float:
     """Final accuracy as reports have it."""
-    value = statistics.final_accuracy(judged(line))
+    value = statistics.final_score(judged(line))
     assert value is not None  # a line without tests is that of a run that failed
     return value
 
@@ -52,7 +52,7 @@ class JudgedLine:
     scenario: Scenario
     policy: str
     summary: RunSummary
-    accuracy: tuple[list[int], list[float]]
+    tests: tuple[list[int], list[float]]
 
 
 @functools.cache

@@ -25,7 +25,7 @@ from pathlib import Path
 from fedfloor.errors import FailedRunError, FedfloorError, RunLogError
 
 #: advice for a folder that cannot be used
-ELSEWHERE = "Name another folder with --out"
+ELSEWHERE = "Name another folder"
 
 
 def read_if_there(path: Path) -> bytes | None:

@@ -168,12 +168,16 @@ def test_the_theorems_are_printed_only_if_they_are_asked_for(narrow: io.StringIO
 
 
 def test_an_evaluation_tells_the_test_accuracy_and_the_share_of_every_class(narrow: io.StringIO) -> None:
-    evaluation: Any = {"run": "runs/a", "rounds": 20, "accuracy": 0.794, "loss": 0.6, "samples": 1000}
-    evaluation |= {"same_data": True, "confusion": [[397, 103], [103, 397]], "exported": None}
+    Evaluation = pytest.importorskip("fedfloor.runs.evaluate").Evaluation  # noqa: N806  # needs torch
+    evaluation = Evaluation(run="runs/a", rounds=20, accuracy=0.794, loss=0.6, samples=1000, same_data=True)
+    evaluation |= {"confusion": [[397, 103], [103, 397]], "exported": None}
     runs.print_evaluation(evaluation)
     said = lines(narrow)
     assert "runs/a, after 20 rounds: test accuracy 79.40% (1,000 samples), test loss" in said[0]
     assert any(line.split() == ["0", "397", "103", "79%"] for line in said)
+    runs.print_evaluation(Evaluation(evaluation | {"labels": ["worn", "new"]}))
+    assert any(line.split() == ["worn", "397", "103", "79%"] for line in lines(narrow))
+    assert "predicted worn" in Evaluation(evaluation | {"labels": ["worn", "new"], "exported": None})._repr_html_()
 
 
 def shown_note(width: int, note: Any, monkeypatch: pytest.MonkeyPatch, label: str = "ddsra:v=1") -> str:

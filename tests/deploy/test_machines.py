@@ -102,7 +102,7 @@ def test_the_folder_keeps_what_machines_said_also_after_a_restart(tmp_path: Path
     assert table["gateways"]["assembly"]["processor"] == "A72"
     assert {name: entry["cores"] for name, entry in table["devices"].items()} == {NAME: 4, OTHER: 8}
     assert "class_counts" not in table["devices"][OTHER]
-    (held,) = known(holding_from(tmp_path / "holding.json"))  # the report reads it
+    (held,) = known(holding_from(tmp_path / "holding.json")).devices  # the report reads it
     assert (held.name, held.floor, held.classes) == (NAME, "assembly", COUNTS)
 
 

@@ -89,7 +89,7 @@ def test_real_processes_estimate_the_rates_that_the_simulator_estimates(tmp_path
     state = known(load_checkpoint(tmp_path / "run")).state
     for name, tensor in weights.items():
         assert distance(state.weights[name], tensor) < 1e-5, name
-    held = known(holding_from(tmp_path / "run" / "holding.json"))
+    held = known(holding_from(tmp_path / "run" / "holding.json")).devices
     machines = json.loads((tmp_path / "run" / "machines.json").read_text())
     assert [device.name for device in held] == list(machines["devices"])
     assert len(machines["gateways"]) == 2

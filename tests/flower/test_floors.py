@@ -29,6 +29,7 @@ from fedfloor.flower.floors.exchange import exchange
 from fedfloor.flower.floors.grid import GridFloors
 from fedfloor.flower.floors.records import TRAIN
 from fedfloor.flower.floors.server import run_over, server_app_for
+from fedfloor.reports.reading import collect
 from fedfloor.rounds.listeners.checkpoint import load_checkpoint
 from tests.conftest import known
 from tests.deploy.floors import Loop, wait_until
@@ -68,6 +69,7 @@ def test_a_run_over_flower_is_that_of_a_simulation(tmp_path: Path, more: tuple[s
     for name, tensor in weights.items():
         assert np.abs(tensor.astype(float) - others[name]).max() <= 1e-5
     assert any(entry.completed for record in done.records for entry in record.gateways)
+    assert collect([tmp_path / "flower"]).clock_name == "modelled time"
 
 
 def test_both_ways_to_a_floor_carry_the_same_bytes() -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,12 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, 
 import fedfloor
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
 from fedfloor.flower import FedFloor
+from fedfloor.reports.figures.accuracy_rounds import FIGURE
+from fedfloor.reports.reading import collect
+from fedfloor.reports.results import results_of
+from fedfloor.reports.tables import tables
 from fedfloor.rounds.listeners.log import read_log
-from tests.conftest import Table
+from tests.conftest import Table, known
 from tests.flower.federation import Federation, line_app, line_arrays
 
 UNIFORM = ["participation.rates=uniform"]
@@ -159,6 +164,65 @@ def test_a_run_ends_at_an_accuracy_or_after_simulated_time(tmp_path: Path) -> No
     assert rounds(until_accuracy=0.4) == 4
     assert rounds(until_loss=0.26) == 3
     assert 1 < rounds(until_clock=1.5) < 9
+    for condition in ("until_accuracy=0.4", "until_loss=0.26", "until_clock=1.5"):
+        folder = tmp_path / condition.partition("=")[0]
+        assert json.loads((folder / "about.json").read_bytes())["ended"] == condition
+        collection = collect([folder])
+        assert collection.runs[0].ended
+        assert (
+            tables(collection)[0].rows[0][-2] == f"ended: {len(read_log(folder / 'rounds.jsonl'))} of 9 ({condition})"
+        )
+
+
+def test_a_run_that_goes_on_forgets_why_it_had_ended(tmp_path: Path) -> None:
+    def start(**more: bool | float) -> None:
+        strategy = FedFloor(FedAvg(), "quick", overrides=UNIFORM, out=tmp_path, **more)  # type: ignore[arg-type]
+        strategy.start(Federation(line_app(), 6), line_arrays(), num_rounds=4)
+
+    start(until_accuracy=0.4)
+    assert collect([tmp_path]).runs[0].about.ended == "until_accuracy=0.4"
+    start(resume=True)
+    run = collect([tmp_path]).runs[0]
+    assert (run.summary.rounds, run.about.ended) == (4, None)
+
+
+def test_runs_of_several_strategies_are_several_series(tmp_path: Path) -> None:
+    strategies = [FedAvg(), FedYogi(), DifferentialPrivacyServerSideFixedClipping(FedAvg(), 0.0, 5.0, 3)]
+    for at, strategy in enumerate(strategies):
+        wrapped = FedFloor(strategy, "quick", "random", overrides=UNIFORM, out=tmp_path / str(at))
+        wrapped.start(Federation(line_app(), 6), line_arrays(), num_rounds=2)
+    fedfloor.simulate("quick", "random", 2, overrides=UNIFORM, out=tmp_path / "simulated")
+    assert not (tmp_path / "simulated" / "about.json").exists()
+    (alone,) = collect([tmp_path / "1"]).series
+    assert alone.label == "random"
+    collection = collect([tmp_path])
+    assert not collection.problems
+    names = ["FedAvg", "FedYogi", "DifferentialPrivacyServerSideFixedClip.."]
+    assert {series.label for series in collection.series} == {
+        "random",
+        *(f"random [strategy={name}]" for name in names),
+    }
+
+
+def test_figures_say_who_tested_the_models(tmp_path: Path) -> None:
+    def start(name: str, evaluate: Callable[[int, ArrayRecord], MetricRecord] | None) -> None:
+        strategy = FedFloor(FedAvg(), "quick", name, out=tmp_path / name)
+        strategy.start(Federation(line_app(), 6), line_arrays(), num_rounds=2, evaluate_fn=evaluate)
+
+    def note(*names: str) -> tuple[str, str]:
+        (panel,) = known(FIGURE.plot)(results_of(collect([tmp_path / name for name in names])))
+        axis = known(panel.plot).layout["yaxis"]
+        assert isinstance(axis, dict)
+        return panel.note, axis["title"]["text"]
+
+    start("random", None)
+    start("round_robin", lambda *_: MetricRecord({"accuracy": 0.5}))
+    assert "test set" not in FIGURE.caption
+    by_nodes = "by the nodes of Flower, on data of their own, and averaged by the strategy"
+    assert note("random") == (f"It was tested {by_nodes}.", "accuracy on nodes")
+    assert note("round_robin") == ("It was tested on the test set.", "test accuracy")
+    both = f"Some runs were tested on the test set, others {by_nodes}: their lines do not compare."
+    assert note("random", "round_robin") == (both, "accuracy")
 
 
 def test_policies_that_decide_by_losses_get_those_of_the_nodes(tmp_path: Path) -> None:

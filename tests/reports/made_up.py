@@ -26,6 +26,7 @@ def record(
     target: float = 0.5,
     energy: float = 5.0,
     loss: float | None = None,
+    error: float | None = None,
 ) -> RoundRecord:
     """One round in which the selected floors complete, unless they fail for energy."""
     floors = scenario.floors
@@ -56,7 +57,7 @@ def record(
         delay_s=delay,
         clock_s=delay * (index + 1),
         accuracy=accuracy,
-        loss=None if accuracy is None else 1.0,
+        loss=1.0 if accuracy is not None else None if error is None else error**2,
         gateways=gateways,
     )
 
@@ -74,15 +75,20 @@ def made_up(
     rounds: int = 10,
     of: int | None = None,
     accuracies: Sequence[float | None] = (),
+    errors: Sequence[float | None] = (),
     variant: str = "",
     overrides: Sequence[str] = (),
     bounds: tuple[Bound, ...] | None = None,
     **values: Any,
 ) -> ReadRun:
-    """A run whose rounds are all alike but for the accuracy."""
+    """A run whose rounds are all alike but for the accuracy, or for the error of a model that predicts numbers."""
     scenario = _loaded(name, tuple(overrides), seed).model_copy(update={"rounds": of or rounds})
-    tested = [*accuracies, *[None] * rounds][:rounds]
-    records = [record(scenario, t, policy=policy, accuracy=tested[t], **values) for t in range(rounds)]
+    if errors:
+        training = scenario.training.model_copy(update={"task": "regression"})
+        scenario = scenario.model_copy(update={"training": training})
+    tested = [[*part, *[None] * rounds][:rounds] for part in (accuracies, errors)]
+    tests = [{"accuracy": accuracy, "error": error} for accuracy, error in zip(*tested, strict=True)]
+    records = [record(scenario, t, policy=policy, **test, **values) for t, test in enumerate(tests)]
     folder = Path(f"{policy}-{seed}")
     return ReadRun(folder, scenario, policy, variant, tuple(records), summarise(records), None, bounds)
 

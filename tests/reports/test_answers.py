@@ -25,15 +25,16 @@ def test_with_enough_seeds_a_sentence_says_who_is_faster_and_who_is_more_accurat
     (sentence,) = pair(4)
     assert sentence == (
         "Rounds of random are 14.9 % longer than those of ddsra:v=1 [14.9 to 14.9 %]; "
-        "it ends 4.0 points less accurate [4.0 to 4.0 points]."
+        "random ends 4.0 points less accurate [4.0 to 4.0 points]."
     )
 
 
 def test_with_few_seeds_accuracy_is_undecided_and_every_value_is_shown() -> None:
     (sentence,) = pair(2, spread=0.01)
-    assert "14.9 % longer" in sentence
-    assert sentence.endswith("with 2 seeds it is undecided which is more accurate (random -3.0, -5.0 points).")
-    assert pair(1)[0].endswith("with 1 seed it is undecided which is more accurate (random -4.0 points).")
+    assert sentence.startswith("With 2 seeds: rounds of random are 14.9 % longer")
+    assert sentence.endswith("; it is undecided which is more accurate (random -3.0, -5.0 points).")
+    assert pair(1)[0].startswith("With 1 seed: rounds of random are 14.9 % longer")
+    assert pair(1)[0].endswith("; it is undecided which is more accurate (random -4.0 points).")
     assert pair(1, accuracy=0.3)[0].endswith("(random +6.0 points).")
 
 
@@ -67,7 +68,13 @@ def test_a_sentence_has_the_figures_of_the_table_of_differences(seeds: int) -> N
 def test_runs_of_different_lengths_say_over_which_rounds_they_are_compared() -> None:
     runs = made_up("ddsra:v=1,solver=exact", rounds=60), made_up("random", rounds=20)
     (sentence,) = answers(gathered(*runs))
-    assert sentence.startswith("Over the 20 rounds that both have: Rounds of random")
+    text = "With 1 seed, over the 20 rounds that both have: rounds of random and ddsra:v=1 take about as long."
+    assert sentence == text
+    runs = made_up("ddsra:v=1,solver=exact", rounds=60), made_up("random", rounds=20, delay=20.0)
+    (sentence,) = answers(gathered(*runs))
+    assert sentence == (
+        "With 1 seed, over the 20 rounds that both have: rounds of random are 100.0 % longer than those of ddsra:v=1."
+    )
     assert "not finished" not in sentence
     going = made_up("random", rounds=20, of=60)
     assert answers(gathered(runs[0], going))[0].endswith("So far; some runs are not finished.")
@@ -76,8 +83,8 @@ def test_runs_of_different_lengths_say_over_which_rounds_they_are_compared() -> 
 @pytest.mark.parametrize(
     ("energies", "words"),
     [
-        ([2.0, 2.5], "; its devices and gateways use 55.0 % less energy per round (60.0, 50.0 %)."),
-        ([10.0, 15.0], "; its devices and gateways use 150.0 % more energy per round (100.0, 200.0 %)."),
+        ([2.0, 2.5], "; devices and gateways of random use 55.0 % less energy per round (60.0, 50.0 %)."),
+        ([10.0, 15.0], "; devices and gateways of random use 150.0 % more energy per round (100.0, 200.0 %)."),
         ([5.1, 5.1], None),  # too little
         ([2.0, 9.0], None),  # not the same way
     ],
@@ -99,6 +106,22 @@ def test_one_policy_has_nothing_to_compare_and_endless_rounds_are_named() -> Non
     assert answers(gathered(made_up("random"))) == ()
     (sentence,) = pair(4, ours=math.inf, trained=False)
     assert "cannot be compared, because some never end" in sentence
+    (sentence,) = pair(4, ours=0.0, trained=False)
+    assert "cannot be compared, because some take no time" in sentence
+
+
+@pytest.mark.parametrize(
+    ("delays", "words"),
+    [
+        ([11.0, 9.0], "it is undecided which has the shorter rounds (random +10.0, -10.0 %)"),
+        ([11.0, 12.0, 9.9], "it is undecided which has the shorter rounds (random +10.0, +20.0, -1.0 %)"),
+        ([11.0, 12.0], "rounds of random are 15.0 % longer than those of ddsra:v=1 (10.0, 20.0 %)"),
+    ],
+)
+def test_few_seeds_that_do_not_agree_decide_nothing(delays: list[float], words: str) -> None:
+    runs = [made_up("ddsra:v=1", seed, delay=10.0) for seed, _ in enumerate(delays)]
+    runs += [made_up("random", seed, delay=delay) for seed, delay in enumerate(delays)]
+    assert answers(gathered(*runs)) == (f"With {len(delays)} seeds: {words}.",)
 
 
 @pytest.mark.parametrize("count", [9, 12])

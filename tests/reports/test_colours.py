@@ -2,13 +2,14 @@
 
 import itertools
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from fedfloor.arrays import Floats
 from fedfloor.reports.page import asset
-from fedfloor.reports.palette import COLOURS, PART_COLOURS, TURN_COLOURS
+from fedfloor.reports.palette import COLOURS, DARK_TURN_COLOURS, PART_COLOURS, TURN_COLOURS, palette_css
 
 #: what a person without green cones sees, on linear RGB: G. M. Machado, M. M. Oliveira and L. A. F. Fernandes, "A
 #: Physiologically-based Model for Simulation of Color Vision Deficiency", IEEE TVCG 15 (2009), severity 1.0
@@ -48,8 +49,8 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("eye", [TRICHROMACY, DEUTERANOPIA], ids=["usual", "deuteranopia"])
 @pytest.mark.parametrize(
     "colours",
-    [COLOURS, tuple(PART_COLOURS.values()), tuple(TURN_COLOURS.values())],
-    ids=["policies", "stages", "turns"],
+    [COLOURS, *(tuple(colours.values()) for colours in (PART_COLOURS, TURN_COLOURS, DARK_TURN_COLOURS))],
+    ids=["policies", "stages", "turns", "turns in the dark"],
 )
 def test_colours_of_one_kind_are_told_apart(colours: tuple[str, ...], eye: Floats) -> None:
     for one, other in itertools.combinations(colours, 2):
@@ -95,3 +96,32 @@ def test_stages_stand_out_on_a_dark_ground(stage: str) -> None:
 def test_notices_are_legible(scheme: str) -> None:
     colours = variables(scheme)
     assert contrast(colours["ink"], colours["notice"]) >= 4.5
+
+
+@pytest.mark.parametrize(("scheme", "turns"), [("light", TURN_COLOURS), ("dark", DARK_TURN_COLOURS)])
+def test_turns_stand_out_on_their_ground_and_from_waiting(scheme: str, turns: Mapping[str, str]) -> None:
+    grounds = [variables(scheme)[name] for name in ("card", "plot")]
+    least = {"light": 2.0, "dark": 3.0}[scheme]  # light grounds have had Tol's colours from the beginning
+    for turn, colour in turns.items():
+        if turn != "waited":
+            assert all(contrast(colour, other) >= least for other in (*grounds, turns["waited"])), turn
+
+
+@pytest.mark.parametrize(("scheme", "turns"), [("light", TURN_COLOURS), ("dark", DARK_TURN_COLOURS)])
+def test_both_pages_have_the_colours_of_print(scheme: str, turns: Mapping[str, str]) -> None:
+    light, dark = palette_css().splitlines()
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark))
+    assert [colours[f"turn-{at}"] for at in range(len(turns))] == [colour.lower() for colour in turns.values()]
+    assert (colours["done"], colours["failed"]) == (turns["done"].lower(), turns["failed"].lower())
+    assert colours["train"] == PART_COLOURS["gateway"].lower()
+    assert dark.startswith("@media screen and (prefers-color-scheme: dark)")
+    for name in ("live/watch.css", "page.css", "page.js", "decision.js", "live/now.js"):
+        named = {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}", asset(name))}
+        every = {*COLOURS, *PART_COLOURS.values(), *TURN_COLOURS.values(), *DARK_TURN_COLOURS.values()}
+        assert not named & {colour.lower() for colour in every} - {"#0072b2", "#56b4e9"}, name  # the accent of links
+
+
+@pytest.mark.parametrize(("scheme", "turns"), [("light", TURN_COLOURS), ("dark", DARK_TURN_COLOURS)])
+def test_failures_of_a_run_that_goes_are_legible(scheme: str, turns: Mapping[str, str]) -> None:
+    assert contrast(turns["failed"], variables(scheme)["card"]) >= 4.5
+    assert contrast(turns["failed"], {"light": "#ffffff", "dark": "#101316"}[scheme]) >= 4.5  # letters in cells

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import single_runs
 from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.results import results_of
+from fedfloor.scenario.file import Policy
 from fedfloor.scheduling.registry import PolicySpec
 from tests.reports.logs import changed, collection_of, simulated
 
@@ -82,7 +84,7 @@ def test_other_policies_decide_as_plan_with_their_names_does(compared: Collectio
                 for m, floor in enumerate(answer["gateways"])
                 if floor["channel"] is not None
             ]
-            assert decided == [answer["delay_s"], answer["objective"], floors]
+            assert decided == [answer["delay_s"], floors]
 
 
 def test_queues_and_target_rates_are_those_of_the_log(compared: Collection) -> None:
@@ -121,12 +123,18 @@ def test_a_page_has_a_bounded_number_of_numbers(compared: Collection, monkeypatc
         assert [row[0] for row in entry["decisions"]["rounds"]] == [0, 5]
 
 
-def test_code_that_a_folder_names_is_not_run(compared: Collection) -> None:
+@pytest.mark.parametrize("settings", ["", ":alpha=2", ":alpha=2,beta=a:b=c"])
+def test_code_that_a_folder_names_is_not_run(
+    compared: Collection, settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign_policy.py").write_text("raise SystemExit('this code ran')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     own, random = compared.runs[0], compared.runs[1]
-    policy = own.scenario.policy.model_copy(update={"name": "nowhere.at_all:Policy", "settings": {}})
+    policy = own.scenario.policy.model_copy(update={"name": "foreign_policy:Policy", "settings": {}})
     scenario = own.scenario.model_copy(update={"policy": policy})
-    foreign = dataclasses.replace(own, scenario=scenario, policy="nowhere.at_all:Policy")
+    foreign = dataclasses.replace(own, scenario=scenario, policy=f"foreign_policy:Policy{settings}")
     first, second = embedded(collection_of(foreign, random))["runs"]
+    assert "foreign_policy" not in sys.modules
     assert "names code that would run" in first["decisions"]["problem"]
     assert second["decisions"]["others"] == []
     assert "a report does not run" in second["decisions"]["omissions"][0]
@@ -148,3 +156,28 @@ def test_paths_of_this_machine_stay_off_the_page(compared: Collection, monkeypat
     relative = Path(compared.runs[1].folder.parent.name, compared.runs[1].folder.name)
     (entry,) = embedded(collection_of(dataclasses.replace(compared.runs[1], folder=relative)))["runs"]
     assert entry["decisions"]["folder"] == str(relative)
+
+
+def test_rounds_that_are_decided_otherwise_than_logged_are_told_of(compared: Collection) -> None:
+    run = compared.runs[1]
+    assert all(entry["decisions"]["differing"] == [] for entry in embedded(compared)["runs"])
+    scenario = run.scenario.model_copy(update={"policy": Policy(name="round_robin")})
+    (entry,) = embedded(collection_of(dataclasses.replace(run, scenario=scenario)))["runs"]
+    decided = [fedfloor.plan(run.folder, "round_robin", round=at).gateways for at in range(len(run.records))]
+    differing = [
+        at
+        for at, (record, floors) in enumerate(zip(run.records, decided, strict=True))
+        if [floor["channel"] for floor in floors] != [floor.channel for floor in record.gateways]
+    ]
+    assert 0 < len(differing) < len(run.records)
+    assert entry["decisions"]["differing"] == differing
+
+
+def test_the_last_digits_of_another_machine_make_no_other_decision(compared: Collection) -> None:
+    def change(t: int, record: dict[str, Any]) -> None:
+        for gateway in record["gateways"]:
+            for device in gateway.get("devices", ()):
+                device["gateway_frequency_hz"] *= 1.0 + (1e-15 if t else 1e-3)
+
+    (entry,) = embedded(collection_of(changed(compared.runs[1], change)))["runs"]
+    assert entry["decisions"]["differing"] == [0]

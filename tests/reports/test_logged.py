@@ -2,17 +2,21 @@
 
 import gc
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import fedfloor
 from fedfloor.errors import RunLogError
-from fedfloor.reports.logged import LoggedRounds, evaluations, read_rounds
-from fedfloor.reports.page import write_page
+from fedfloor.reports.decisions import with_decisions
+from fedfloor.reports.exploring import single_runs
+from fedfloor.reports.logged import LoggedRounds, read_rounds
+from fedfloor.reports.page import content_of, write_page
 from fedfloor.reports.reading import ReadRun, collect
 from fedfloor.reports.results import results_of
 from fedfloor.reports.tables import tables
+from fedfloor.rounds.lines import parse_record
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
 from fedfloor.runs.folder import read_records, scenario_of
@@ -45,10 +49,11 @@ def test_logged_rounds_are_the_records_of_the_log(folder: Path) -> None:
         rounds[8]
 
 
-def test_evaluations_are_known_without_another_pass(folder: Path) -> None:
-    rounds = logged(folder)
-    assert evaluations(rounds) == evaluations(list(rounds)) == [(1, 0.0), (4, 0.3), (7, 0.6)]
-    assert evaluations(rounds[2:5]) == [(4, 0.3)]
+def test_tests_are_known_without_another_pass(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = collect([folder]).runs[0]
+    monkeypatch.setattr("fedfloor.reports.logged.parse_record", None)
+    assert run.tests == ([1, 4, 7], [0.0, 0.3, 0.6])
+    assert replace(run, records=run.records[2:5]).tests == ([4], [0.3])
 
 
 def test_the_summary_of_a_log_is_that_of_its_records(folder: Path) -> None:
@@ -65,6 +70,53 @@ def test_no_round_of_a_log_stays_in_memory(folder: Path) -> None:
     assert tables(collection)
     assert kept() == before
     assert results.series[0].runs[0].rounds.tolist() == list(range(1, 9))
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Lines that were parsed after a log was read."""
+    lines: list[bytes] = []
+
+    def parse(line: bytes) -> RoundRecord:
+        lines.append(line)
+        return parse_record(line)
+
+    monkeypatch.setattr("fedfloor.reports.logged.parse_record", parse)
+    return lines
+
+
+def test_tables_and_figures_parse_no_round_again_but_the_first(folder: Path, parsed: list[bytes]) -> None:
+    path = folder / "rounds.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        record["accuracy"], record["loss"] = None, 1.0 + record["round"]
+        floor = next(entry for entry in record["gateways"] if entry["selected"])
+        floor |= {"completed": False, "failure": "energy"}
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    run = collect([folder]).runs[0]
+    training = run.scenario.training.model_copy(update={"task": "regression"})
+    collection = gathered(replace(run, scenario=run.scenario.model_copy(update={"training": training})))
+    results = results_of(collection)
+    assert [score.name for score in collection.scores] == ["error"]
+    assert tables(collection)
+    assert len(content_of(results, (), single_runs(results)).parts) > 2
+    assert set(parsed) <= set(path.read_bytes().splitlines(keepends=True)[:1])
+    assert len(parsed) <= 1
+
+
+def test_rounds_are_parsed_once_more_to_be_decided_again(folder: Path, parsed: list[bytes]) -> None:
+    results = results_of(collect([folder]))
+    decided = with_decisions(results, single_runs(results))
+    assert parsed == (folder / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+    assert len(decided.data["runs"][0]["decisions"]["rounds"]) == 8  # type: ignore[index]
+
+
+def test_a_shorter_run_is_counted_once(folder: Path, parsed: list[bytes]) -> None:
+    run = collect([folder]).runs[0]
+    assert run.first(3).summary == summarise(read_records(folder)[:3])
+    assert run.first(3) is run.first(3)
+    assert run.first(8) is run
+    assert len(parsed) == 3
 
 
 def test_a_log_that_changes_while_it_is_read_is_named(folder: Path) -> None:

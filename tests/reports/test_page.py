@@ -7,7 +7,6 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,17 @@ import pytest
 
 import fedfloor
 from fedfloor.reports.arrays import lay_out_run
-from fedfloor.reports.beside import Held
+from fedfloor.reports.beside import Held, Holding
+from fedfloor.reports.cells import Table
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.page import write_page
-from fedfloor.reports.palette import RAW_COLOUR
+from fedfloor.reports.palette import DARK_TURN_COLOURS, RAW_COLOUR
 from fedfloor.reports.reading import Collection, ReadRun, Series, collect
 from fedfloor.reports.results import results_of
 from fedfloor.reports.tables import tables
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import summarise
+from fedfloor.scenario.file import Policy
 from tests.reports.logs import changed, collection_of
 
 FLAGS = (
@@ -38,14 +39,6 @@ ALWAYS = {"delay", "participation", "time-0", "energy-0", "timeline", "map", "cu
 FAILED = {"failures"}
 TRAINED = {"accuracy-rounds", "accuracy-time", "rates", "data", "bound"}
 Shell = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 HEADLINE = Table("at a glance", ("policy", "accuracy"), (("ddsra", "65.1 % ± 2.0 %"), ("other", "1")), "a `note`")
@@ -206,9 +199,11 @@ def renamed(run: ReadRun, name: str) -> ReadRun:
         )
         for record in run.records
     )
-    holding = tuple(Held(name, f"{name}{device.name}", device.classes) for device in run.holding or ())
+    devices = () if run.holding is None else run.holding.devices
+    held = tuple(Held(name, f"{name}{device.name}", device.classes) for device in devices)
+    holding = Holding(held, tuple(f"{name}{at}" for at in range(len(held[0].classes)))) if held else None
     scenario = run.scenario.model_copy(update={"floors": floors, "name": name})
-    changed = dataclasses.replace(run, records=records, scenario=scenario, holding=holding or None, policy=name)
+    changed = dataclasses.replace(run, records=records, scenario=scenario, holding=holding, policy=name)
     return dataclasses.replace(changed, summary=summarise(records))
 
 
@@ -428,6 +423,67 @@ def test_the_panel_says_what_other_policies_would_decide(browser: Any, full_page
     assert rows == served
 
 
+def said(browser: Any) -> str:
+    text: str = browser.execute_script("return document.querySelector('#decision .said').innerText")
+    return text
+
+
+def test_a_lost_floor_is_shown_with_what_the_log_says(browser: Any, tmp_path: Path) -> None:
+    quick = fedfloor.load("quick")
+    links = itertools.product(range(3), enumerate(floor.name for floor in quick.floors), range(quick.radio.channels))
+    lines = [f"{t},{floor},{channel},{0.0 if m < 3 else 1e-9}" for t, (m, floor), channel in links]
+    (tmp_path / "gains.csv").write_text("\n".join(["round,floor,channel,gain", *lines, ""]), encoding="utf-8")
+    traced = [f"traces.uplink_gain={json.dumps(str(tmp_path / 'gains.csv'))}"]
+    fedfloor.simulate("quick", policy="round_robin", rounds=3, overrides=traced, out=tmp_path / "run")
+    run = collect([tmp_path / "run"]).runs[0]
+    assert run.summary.failures["lost"] > 0
+    page = tmp_path / "report.html"
+    write_page(results_of(collection_of(run)), (), page)
+    visit(browser, page)
+    for record in run.records:
+        choose(browser, 0, record.round)
+        assert fedfloor.plan(run.folder, round=record.round).delay_s in (np.inf, record.delay_s)
+        lasts = f"{record.delay:.3g} s"
+        assert f"made the round last {lasts}" in said(browser), record
+        lost = [floor.name for floor in record.gateways if floor.failure == "lost"]
+        for name in lost:
+            row = browser.execute_script(
+                "return document.querySelector(`#decision tr[data-floor='${arguments[0]}']`).innerText", name
+            )
+            assert "failed: link lost" in row
+            assert "endless" in row
+            assert "no limit" not in row
+        if lost:
+            assert "queues of the selected floors: no finite number at V" in said(browser)
+    assert all(plots_on(browser).values())
+    assert complaints(browser) == []
+
+
+def test_a_log_with_other_decisions_than_are_made_now_is_shown_and_told_of(
+    browser: Any, simulation: Path, tmp_path: Path
+) -> None:
+    run = collect([simulation]).runs[0]
+    scenario = run.scenario.model_copy(update={"policy": Policy(name="round_robin")})
+    page = tmp_path / "report.html"
+    write_page(results_of(collection_of(dataclasses.replace(run, scenario=scenario))), (), page)
+    visit(browser, page)
+    told = set()
+    for record in run.records:
+        choose(browser, 0, record.round)
+        decided = fedfloor.plan(run.folder, "round_robin", round=record.round)
+        differs = any(a["channel"] != b.channel for a, b in zip(decided.gateways, record.gateways, strict=True))
+        assert ("The log has another decision for this round" in said(browser)) == differs
+        rows = browser.execute_script(
+            "return [...document.querySelector('#decision tbody').children].map((row) => row.innerText)"
+        )
+        for row, ours, logged in zip(rows, decided.gateways, record.gateways, strict=True):
+            assert ("not selected in the log" in row) == (ours["channel"] is not None and not logged.selected)
+            assert ("; selected in the log" in row) == (ours["channel"] is None and logged.selected)
+        told.add(differs)
+    assert True in told
+    assert complaints(browser) == []
+
+
 def test_a_round_is_chosen_by_click_and_by_key(browser: Any, full_page: Path) -> None:
     visit(browser, full_page)
     title = "return document.querySelector('#decision h3').textContent"
@@ -505,6 +561,13 @@ def test_figures_follow_the_colour_scheme_while_one_looks(browser: Any, full_pag
     emulate(browser, scheme="dark")
     until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor !== '{light[1]}'")
     night = browser.execute_script(look)
+    turns = "return document.querySelector('#fig-turns').data.slice(1).map((key) => key.marker.color)"
+    assert browser.execute_script(turns) == list(DARK_TURN_COLOURS.values())
+    marks = browser.execute_script(
+        "return [...document.querySelectorAll('#decision .turn')].map((mark) => getComputedStyle(mark).backgroundColor)"
+    )
+    dark = {f"rgb({', '.join(str(int(c[at : at + 2], 16)) for at in (1, 3, 5))})" for c in DARK_TURN_COLOURS.values()}
+    assert set(marks) <= dark
     assert all(one != other for one, other in zip(light, night, strict=True))
     emulate(browser, scheme="light")
     until(browser, f"return document.querySelector('#fig-delay').layout.paper_bgcolor === '{light[1]}'")
@@ -532,6 +595,18 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
           .filter((part) => !getComputedStyle(part, "::before").content.includes("scroll sideways")).length;
     """
     assert browser.execute_script(unhinted) == 0
+
+
+def test_every_floor_is_named_below_its_bars(browser: Any, tmp_path: Path) -> None:
+    fedfloor.simulate("factory", policy="random", rounds=3, out=tmp_path / "run")
+    page = fedfloor.report(tmp_path / "run").page
+    for width in (1200, 700, 400):
+        visit(browser, page, width=width)
+        hidden = browser.execute_script(
+            "return [...document.querySelectorAll('#fig-energy-0 .xtick text, #fig-participation .xtick text')]"
+            ".filter((name) => getComputedStyle(name).display === 'none').map((name) => name.textContent)"
+        )
+        assert hidden == [], width
 
 
 @pytest.mark.slow

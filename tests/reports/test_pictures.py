@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fedfloor.reports.beside import Held
+from fedfloor.reports.beside import Held, Holding
 from fedfloor.reports.drawing.paper import line_style
 from fedfloor.reports.palette import COLOURS, looks_of
 from fedfloor.reports.pictures import draw_pictures, write_pictures
@@ -65,7 +65,7 @@ def test_every_figure_is_drawn_where_there_is_data(tmp_path: Path) -> None:
         for policy in ("ddsra:v=1,solver=exact", "ddsra:v=100,solver=exact", "random")
         for seed in (1, 2)
     ]
-    runs = [replace(run, holding=(Held("f", "d", (3, 0, 9)),), bounds=()) for run in runs]
+    runs = [replace(run, holding=Holding((Held("f", "d", (3, 0, 9)),)), bounds=()) for run in runs]
     written = write(with_devices(gathered(*runs)), tmp_path, pdf=True)
     only_of_numbers = {"error-rounds", "error-time"}  # of models that predict numbers, which have no accuracy
     assert names(written) == {figure.name for figure in all_figures() if figure.draw is not None} - only_of_numbers

@@ -1,6 +1,8 @@
 """Time to an accuracy that all reach, worked out by hand."""
 
 from fedfloor.reports.reaching import reaching
+from fedfloor.reports.scores import ERROR
+from tests.conftest import known
 from tests.reports.made_up import gathered, made_up
 
 
@@ -51,3 +53,25 @@ def test_there_is_nothing_to_reach_alone_without_tests_or_without_a_shared_seed(
     assert reaching(gathered(made_up("random", accuracies=[0.2]))) is None
     assert reaching(gathered(made_up("random", accuracies=[0.2]), made_up("round_robin"))) is None
     assert reaching(gathered(made_up("random", 1, accuracies=[0.2]), made_up("ddsra", 2, accuracies=[0.2]))) is None
+
+
+def test_time_that_does_not_pass_is_not_compared() -> None:
+    runs = [
+        made_up(policy, delay=delay, accuracies=[0.5] * 10) for policy, delay in (("ddsra:v=1", 0.0), ("random", 4.0))
+    ]
+    table = known(reaching(gathered(*runs)))
+    assert [row[3] for row in table.rows] == ["0 s", "8 s"]
+    assert table.rows[1][4] == "unknown"
+
+
+def test_the_least_error_that_all_reach_is_a_level_too() -> None:
+    runs = [
+        made_up("ddsra:v=1", delay=10.0, errors=[4.0, 3.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+        made_up("random", delay=4.0, errors=[4.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]),
+    ]
+    collection = gathered(*runs)
+    assert reaching(collection) is None  # they have no accuracy
+    table = known(reaching(collection, ERROR))
+    assert table.title == "time to an error that all reach"
+    assert "105 % of the largest final error among a seed's runs, here 2.1. Error is smoothed" in table.note
+    assert [row[2:] for row in table.rows] == [("4", "40 s", ""), ("6", "24 s", "-40.0 %")]

@@ -100,6 +100,11 @@ def test_a_bad_record_is_told_of_and_the_other_run_is_shown(
             {"devices": [{"floor": "f", "name": "d", "classes": [1] * n} for n in (1, 2)]},
             "the same number of classes",
         ),
+        (
+            "holding.json",
+            {"devices": [{"floor": "f", "name": "d", "classes": [1]}], "labels": ["a", "b"]},
+            "got 2 names",
+        ),
         ("holding.json", [], "must be a table, got []"),
         ("bounds.json", [3], "[0]: must be a table, got 3"),
         ("bounds.json", {"rounds": 3}, "must be a list, got {'rounds': 3}"),
@@ -175,7 +180,9 @@ def test_a_series_never_mixes_settings_whatever_seed_has_them(made: Path, tmp_pa
     for name, seed, channels in (("a", 1, 3), ("b", 1, 2), ("c", 2, 2)):
         out = tmp_path / name
         fedfloor.simulate("quick", "random", rounds=1, seed=seed, overrides=[f"radio.channels={channels}"], out=out)
-    assert shown(collect([tmp_path])) == {"random": ["a"], "random [radio.channels=2]": ["b", "c"]}
+    assert shown(collect([tmp_path])) == {"random [radio.channels=3]": ["a"], "random": ["b", "c"]}
+    turned = collect([tmp_path / name for name in "cba"])
+    assert shown(turned) == {"random": ["b", "c"], "random [radio.channels=3]": ["a"]}
 
 
 def test_other_plants_of_the_same_seed_are_another_series(made: Path, tmp_path: Path) -> None:
@@ -210,7 +217,10 @@ def distances(*values: float) -> list[Record]:
     [
         ([table(limits=True), table(limits=False)], ["", "limits=False"]),
         ([table(rounds=3), table(rounds=4, training={"checkpoint_every": 9})], ["", ""]),
-        ([table(rounds_of_rest=3), table()], ["", "rounds_of_rest=none"]),
+        ([table(rounds_of_rest=3), table()], ["rounds_of_rest=3", ""]),
+        ([table(limits=False), table(limits=False), table(limits=True)], ["", "", "limits=True"]),
+        ([table(training={"momentum": 0.9}), table(training={"momentum": 0.0})], ["training.momentum=0.9", ""]),
+        ([table(radio={"channels": 12}), table(radio={"channels": 3})], ["radio.channels=12", ""]),
         ([table(floors=distances(1, 2)), table(floors=distances(3, 3))], ["", "floors.gateway.distance_m=3"]),
         (
             [table(floors=distances(1)), table(floors=distances(1, 4)), table(floors=distances(7), seed=2)],
@@ -223,8 +233,8 @@ def distances(*values: float) -> list[Record]:
         ([table(model={"layers": [{"out": 4}]}), table(model={"layers": [{"out": 8}]})], ["", "model.layers.out=8"]),
         ([table(), table(**dict.fromkeys("abcde", 1))], ["", "a=1, b=1, c=1 and 2 more"]),
         (
-            [table(), *(table(a=1, b=1, c=1, d=value) for value in (1, 2, 1))],
-            ["", "a=1, b=1, c=1 and 1 more", "a=1, b=1, c=1 and 1 more (2)", "a=1, b=1, c=1 and 1 more"],
+            [table(), table(), table(), *(table(a=1, b=1, c=1, d=value) for value in (1, 2, 1))],
+            ["", "", "", "a=1, b=1, c=1 and 1 more", "a=1, b=1, c=1 and 1 more (2)", "a=1, b=1, c=1 and 1 more"],
         ),
     ],
 )
@@ -232,6 +242,7 @@ def test_equal_names_mean_equal_settings(
     tables: Sequence[tuple[Scenario, Mapping[str, Any]]], expected: list[str]
 ) -> None:
     assert variants(tables) == expected
+    assert variants(tables[::-1]) == expected[::-1]  # whatever the order of folders
 
 
 def test_others_are_held_against_ddsra_with_the_exact_solver_and_the_least_v() -> None:
@@ -239,3 +250,9 @@ def test_others_are_held_against_ddsra_with_the_exact_solver_and_the_least_v() -
     assert reference_of(gathered(*map(made_up, names)).series).label == "ddsra:v=0.01"
     assert reference_of(gathered(*map(made_up, names[:3])).series).label == "ddsra:v=1000"
     assert reference_of(gathered(made_up("round_robin"), made_up("random")).series).label == "round_robin"
+
+
+def test_of_several_variants_the_usual_one_is_what_others_are_held_against() -> None:
+    runs = [made_up("ddsra:v=1", variant=variant) for variant in ("limits=False", "", "battery=none")]
+    for order in (runs, runs[::-1]):
+        assert reference_of(gathered(*order).series).label == "ddsra:v=1"

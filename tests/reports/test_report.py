@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from fedfloor.errors import FailedRunError, MissingExtraError, RunLogError
 from fedfloor.files import only_writer
 from fedfloor.reports.answers import answers
 from fedfloor.reports.cells import Table
+from fedfloor.reports.export import write_csv
 from fedfloor.reports.making import Report
 from fedfloor.reports.markup import table_html
 from fedfloor.reports.reading import collect
@@ -112,6 +114,20 @@ def with_all_tables(several: int) -> Report:
     return Report(collection, answers(collection), tables(collection), Path("report.html"), (), None)
 
 
+def test_programs_find_the_names_of_the_tables(tmp_path: Path) -> None:
+    report = with_all_tables(2)
+    labels = {row[0] for row in report.tables[0].rows}
+    assert labels == {"ddsra:v=0.01", "ddsra:v=0.01,solver=paper"}
+    runs: Any = report.as_json()["runs"]
+    assert {run["label"] for run in runs} == labels
+    assert {run["policy"] for run in runs} == {"ddsra:v=0.01,solver=exact", "ddsra:v=0.01,solver=paper"}
+    write_csv(report.collection, tmp_path / "all.csv")
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["label"] for row in rows} == labels
+    assert {row["policy"] for row in rows} == {run["policy"] for run in runs}
+
+
 def test_a_table_is_turned_before_its_rows_are_written_one_by_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +178,7 @@ def test_a_page_of_somebody_elses_is_not_replaced(content: str | None, runs: Pat
     before = sorted(runs.rglob("*"))
     done = fedfloor_command("report", "runs", "--csv", "rounds.csv")
     assert (done.returncode, done.stdout) == (2, "")
-    advice = "Name another folder with --out, or remove the file first"
+    advice = "Name another folder, or remove the file first"
     assert done.stderr == f"error: runs/report.html: exists, but is not a report of fedfloor. {advice}\n"
     assert sorted(runs.rglob("*")) == before
     assert not (runs.parent / "rounds.csv").exists()
@@ -205,7 +221,7 @@ def test_the_csv_has_a_row_per_run_and_round(runs: Path, tmp_path: Path) -> None
     assert len(rows) == 16
     assert list(rows[0]) == [
         "folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss", "selected",
-        "completed", "failed_energy", "failed_memory", "failed_lost", "energy_j", "raw_devices",
+        "completed", "failed_energy", "failed_memory", "failed_lost", "energy_j", "raw_devices", "label",
     ]  # fmt: skip
     columns = fedfloor.read(runs / "random-1")
     mine = [row for row in rows if row["folder"] == str(runs / "random-1")]
@@ -290,12 +306,22 @@ def test_a_bad_run_alone_is_an_error(kind: str, runs: Path) -> None:
     assert not (runs / "random-1" / "report.html").exists()
 
 
+@pytest.mark.parametrize("wrong", ["nowhere", "plant.toml"])
+def test_a_path_that_is_no_folder_is_refused_before_anything_is_written(
+    runs: Path, fedfloor_command: Command, wrong: str
+) -> None:
+    (runs.parent / "plant.toml").touch()
+    done = fedfloor_command("report", "runs/random-1", wrong, "--out", "here", "--quiet")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {wrong}: {'does not exist' if wrong == 'nowhere' else 'is a file'}")
+    assert not (runs.parent / "here").exists()
+
+
 def test_problems_are_warnings_and_none_left_is_exit_code_2(runs: Path, fedfloor_command: Command) -> None:
     damage(runs / "random-1", "no rounds")
-    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "nowhere", "--out", "here", "--quiet")
+    done = fedfloor_command("report", "runs/random-1", "runs/random-2", "--out", "here", "--quiet")
     assert done.returncode == 0
-    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning", "warning"]
-    assert "nowhere: does not exist" in done.stderr
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning"]
     done = fedfloor_command("report", "runs/random-1")
     assert done.returncode == 2
     assert done.stderr.startswith("error: runs/random-1: has no round yet")
@@ -318,13 +344,13 @@ def test_a_folder_that_is_named_twice_is_read_once_and_first(runs: Path) -> None
 
 def test_places_that_cannot_be_written_are_refused(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another one with --out"):
+    with pytest.raises(RunLogError, match=r"file: is a file, not a folder. Name another folder"):
         fedfloor.report(runs, out=tmp_path / "file")
-    with pytest.raises(RunLogError, match=r"/proc/nowhere: cannot be written: .* Name another folder with --out"):
+    with pytest.raises(RunLogError, match=r"/proc/nowhere: cannot be written: .* Name another folder"):
         fedfloor.report(runs, out="/proc/nowhere")
-    with pytest.raises(RunLogError, match=r"there is no folder .*missing. Make it, or name another file with --csv"):
+    with pytest.raises(RunLogError, match=r"there is no folder .*missing. Make it, or name another file"):
         fedfloor.report(runs, csv=tmp_path / "missing" / "all.csv")
-    with pytest.raises(RunLogError, match=r"is a folder. Name a file with --csv"):
+    with pytest.raises(RunLogError, match=r"is a folder. Name a file"):
         fedfloor.report(runs, csv=tmp_path)
     before = (runs / "random-1" / "rounds.jsonl").read_bytes()
     with pytest.raises(RunLogError, match=r"rounds.jsonl: must end in .csv. Name it rounds.csv"):

@@ -11,7 +11,7 @@ from fedfloor.reports import page
 from fedfloor.reports.cells import OWN_RATES, change, duration, plain, with_interval
 from fedfloor.reports.figures import participation
 from fedfloor.reports.results import results_of
-from fedfloor.reports.statistics import final_accuracy, interval, last_accuracy, matched, rounds_to_reach, steadiness
+from fedfloor.reports.statistics import final_score, interval, last_score, matched, rounds_to_reach, steadiness
 from fedfloor.reports.tables import against, bounds, headline, solver_gain, tables
 from fedfloor.theory.bounds import Bound
 from tests.reports.made_up import gathered, made_up, real
@@ -68,29 +68,29 @@ def test_fewer_than_four_seeds_show_every_value_in_place_of_an_interval() -> Non
 
 def test_final_accuracy_is_the_mean_of_the_tests_of_the_last_twenty_rounds() -> None:
     long = made_up("random", rounds=100, accuracies=[0.1] * 80 + [0.3, 0.5] * 10)
-    assert final_accuracy(long) == pytest.approx(0.4)
+    assert final_score(long) == pytest.approx(0.4)
     assert steadiness(long) == pytest.approx(0.1, abs=0.006)  # a straight line leaves hardly less than 0.1 on average
     rising = made_up("random", rounds=100, accuracies=[0.1 + 0.005 * at for at in range(100)])
     assert steadiness(rising) == pytest.approx(0.0, abs=1e-9)  # a model that still learns is not unsteady
     seldom = made_up(
         "random", rounds=100, accuracies=[None, None, None, None, 0.1] * 16 + [None, None, None, None, 0.4] * 4
     )
-    assert final_accuracy(seldom) == pytest.approx(0.4)  # as logs of earlier versions are
+    assert final_score(seldom) == pytest.approx(0.4)  # as logs of earlier versions are
     assert (
         "1 of 1 ended runs were not tested in each of these rounds: they have 4 tests."
         in headline(gathered(seldom)).note
     )
     assert "not tested in each" not in headline(gathered(long)).note
     early = made_up("random", rounds=60, of=300, accuracies=[None] * 49 + [0.2] + [None] * 9 + [0.4], bounds=())
-    assert final_accuracy(early) == pytest.approx(0.3)  # two tests in the last fifth of 60 rounds
+    assert final_score(early) == pytest.approx(0.3)  # two tests in the last fifth of 60 rounds
 
 
 def test_a_short_run_ends_with_its_last_fifth_and_an_untested_one_with_nothing() -> None:
-    assert final_accuracy(made_up("random", rounds=29, accuracies=[0.1] * 24 + [0.2, 0.4, 0.6, 0.8, 1.0])) == 0.6
+    assert final_score(made_up("random", rounds=29, accuracies=[0.1] * 24 + [0.2, 0.4, 0.6, 0.8, 1.0])) == 0.6
     run = made_up("random", accuracies=[0.9, 0.1, 0.2, 0.3, 0.4, None, 0.5])
-    assert (final_accuracy(run), last_accuracy(run), steadiness(run)) == (0.5, 0.5, None)
+    assert (final_score(run), last_score(run), steadiness(run)) == (0.5, 0.5, None)
     untested = made_up("random")
-    assert final_accuracy(untested) is last_accuracy(untested) is steadiness(untested) is None
+    assert final_score(untested) is last_score(untested) is steadiness(untested) is None
 
 
 def test_a_level_is_reached_by_the_smoothed_curve_once_a_whole_window_has_passed() -> None:
@@ -279,7 +279,7 @@ def test_rates_that_each_run_estimates_itself_are_told_of(
 def test_a_scenario_without_device_links_says_that_sending_is_free() -> None:
     link = "floors.0.link.rate_up_mbps=1"
     free, linked = made_up("random", name="quick"), made_up("random", name="quick", overrides=[link])
-    words = "no device links, so sending between devices and their gateway costs nothing"
+    words = "no device links, so sending between devices and their gateway takes no time and no energy"
     assert words in headline(gathered(free)).note
     assert words not in headline(gathered(linked)).note
     assert words not in headline(gathered(real(free))).note  # whose times are measured

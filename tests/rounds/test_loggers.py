@@ -196,7 +196,7 @@ def test_a_store_that_breaks_down_ends_the_run_resumably(tmp_path: Path, store: 
     record = small_run(None, rounds=1).records[0]
     logger.write(record)
     store.delete_run((tmp_path / "run" / RUN_ID).read_text().strip())
-    with pytest.raises(FailedRunError, match=r"logger 'mlflow': .*resume with --resume"):
+    with pytest.raises(FailedRunError, match=r"logger 'mlflow': .*then resume the run"):
         logger.write(dataclasses.replace(record, round=1))
     logger.close(failed=True)  # says nothing: the first failure counts
 

@@ -83,7 +83,7 @@ def test_nothing_but_a_profile_is_overwritten(tmp_path: Path, content: str) -> N
 
 def test_either_a_model_or_a_scenario_is_measured() -> None:
     for arguments in ({}, {"model": "mlp", "scenario": "quick"}):
-        with pytest.raises(FedfloorError, match="either a model or --scenario"):
+        with pytest.raises(FedfloorError, match="either a model or a scenario"):
             api.measure(**arguments)  # type: ignore[arg-type]
 
 

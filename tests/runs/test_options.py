@@ -82,8 +82,8 @@ WRONG: list[tuple[type[Any], dict[str, Any], str]] = [
     (RunOptions, {"until_clock": math.nan}, "until_clock: must be a number >= 0, got nan"),
     (RunOptions, {"device": "gpu"}, "device: must be cpu or cuda or mps, got 'gpu'"),
     (RunOptions, {"engine": "slurm"}, "engine: must be local or ray, got 'slurm'"),
-    (RunOptions, {"ray_address": "a:1"}, "ray_address: is used only with --engine ray, got 'a:1'. Name the engine, or "
-     "leave the address out"),
+    (RunOptions, {"ray_address": "a:1"}, "ray_address: is used only with the engine 'ray', got 'a:1'. Name the engine, "
+     "or leave the address out"),
     (RunOptions, {"loggers": "mlflow"}, "loggers: must be a list of names, got a string. Write ['mlflow']"),
     (CompareOptions, {"seeds": 0}, "seeds: must be a whole number from 1 to 1000, got 0"),
     (CompareOptions, {"workers": 4097}, "workers: must be a whole number from 1 to 4096, got 4097"),

@@ -119,7 +119,7 @@ def test_a_policy_argument_goes_before_the_snapshot() -> None:
 def test_a_solver_named_twice_is_refused() -> None:
     with pytest.raises(PolicyError, match="names a solver too"):
         fedfloor.plan(EXAMPLE, "ddsra:solver=exact", solver="paper")
-    with pytest.raises(PolicyError, match="--solver paper: the policy 'random' has no solver to choose"):
+    with pytest.raises(PolicyError, match="solver paper: the policy 'random' has no solver to choose"):
         fedfloor.plan(EXAMPLE, "random", solver="paper")
 
 
@@ -306,7 +306,7 @@ def test_what_is_wrong_on_standard_input_is_named(
 
 def test_standard_input_has_no_rounds_and_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(SnapshotError, match="standard input: --round goes with a run folder"):
+    with pytest.raises(SnapshotError, match="standard input: a round is chosen of a run folder only, got"):
         fedfloor.plan("-", round=3)
     with pytest.raises(SnapshotError, match="standard input: is closed"):
         fedfloor.plan("-")
@@ -315,13 +315,13 @@ def test_standard_input_has_no_rounds_and_may_be_closed(monkeypatch: pytest.Monk
 def test_places_that_hold_no_round_are_named(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="does not exist"):
         fedfloor.plan(tmp_path / "none.json")
-    with pytest.raises(RunLogError, match="--round is needed"):
+    with pytest.raises(RunLogError, match="the round is needed"):
         fedfloor.plan(tmp_path)
     fedfloor.simulate("quick", "random", rounds=2, out=tmp_path / "run")
     with pytest.raises(RunLogError, match="got 5; the last one is 1"):
         fedfloor.plan(tmp_path / "run", round=5)
     (tmp_path / "round.json").write_text(json.dumps(EXAMPLE))
-    with pytest.raises(SnapshotError, match="--round goes with a run folder"):
+    with pytest.raises(SnapshotError, match="is a file, and a round is chosen of a run folder only, got"):
         fedfloor.plan(tmp_path / "round.json", round=1)
 
 

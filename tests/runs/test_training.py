@@ -106,7 +106,7 @@ def test_a_folder_of_runs_is_not_taken_for_a_run(tmp_path: Path, fedfloor_comman
         fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "runs" / name)
     for resume in (True, False):
         with pytest.raises(
-            RunLogError, match=r"it holds the runs one, two\. Resume one of them with --out .*one --resume"
+            RunLogError, match=r"it holds the runs one, two\. Resume one of them by naming its own folder .*one,"
         ):
             small_run(tmp_path / "runs", resume=resume)
     for reader in (fedfloor.read, evaluate):

@@ -14,6 +14,7 @@ import pytest
 import fedfloor
 import fedfloor.api
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError
+from fedfloor.files import only_writer
 from fedfloor.policies import Ddsra
 from fedfloor.runs import vary as varying
 from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
@@ -43,6 +44,7 @@ def test_every_cell_is_the_simulation_with_these_settings(plant: Path) -> None:
     assert columns["radio.channels"] == [1, 1, 1, 1, 2, 2, 2, 2]
     assert columns["floors.0.gateway.max_power_mw"] == [50, 50, 200, 200] * 2
     assert [name.partition(":")[0] for name in map(str, columns["policy"])] == ["random", "ddsra"] * 4
+    assert columns["label"] == ["random", "ddsra:v=1"] * 4
 
 
 def test_processes_give_what_this_process_gives(plant: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -134,7 +136,10 @@ def test_python_values_mean_what_they_mean_in_toml(plant: Path) -> None:
         (["radio.channels=1"], {"overrides": ["radio.channels=2"]}, "is set to one value too"),
         (["radio.chanels=1"], {}, r"plant\.toml: radio\.chanels: unknown key\. Did you mean 'channels'\?"),
         (["radio.channels=1,0"], {}, r"plant\.toml: radio\.channels: .*got 0"),
-        (["floors.7.name=a"], {}, r"--set floors\.7\.name=a: floors\.7: no such entry"),
+        (["floors.7.name=a"], {}, r"--vary floors\.7\.name=a: floors\.7: no such entry"),
+        ({"floors.7.name": ["a"]}, {}, r"settings: floors\.7\.name=\"a\": floors\.7: no such entry"),
+        ({"seed": [1, 1]}, {}, "settings: seed: 1 is given twice"),
+        ({"seed": [1]}, {"seed": 3}, "settings: seed: is set to one value too"),
         ([], {}, "settings: must be a mapping such as"),
         ({"radio.channels": 3}, {}, "settings: 'radio.channels': must be a list of values, got 3"),
         ({"radio.channels": [None]}, {}, "values must be numbers, texts, lists or tables, got None"),
@@ -143,6 +148,22 @@ def test_python_values_mean_what_they_mean_in_toml(plant: Path) -> None:
 def test_wrong_settings_are_refused_by_name(settings: Any, options: dict[str, Any], problem: str, plant: Path) -> None:
     with pytest.raises(ScenarioError, match=problem):
         fedfloor.vary(plant, settings, rounds=1, **options)
+
+
+def test_table_and_figure_are_written_before_others_may_write(
+    plant: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = []
+
+    def look(_: varying.Grid, path: Path) -> Path:
+        with pytest.raises(FedfloorError, match="another process"), only_writer(path.parent, again="later"):
+            pass
+        refused.append(path.name)
+        return path
+
+    monkeypatch.setattr("fedfloor.reports.grids.write_grid", look)
+    fedfloor.vary(plant, {"radio.channels": [1]}, rounds=1, out=tmp_path / "grid")
+    assert refused == ["grid.png"]
 
 
 def test_a_policy_given_twice_is_refused(plant: Path) -> None:

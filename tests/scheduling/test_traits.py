@@ -140,7 +140,7 @@ def test_v_and_solver_are_filled_in_by_their_settings_names() -> None:
     assert str(with_settings(own, tradeoff=5.0, solver="slow")).endswith(":Telling:weight=5,method=slow")
     assert str(with_settings(parse_policy("ddsra:v=1"), tradeoff=5.0, solver=None)) == "ddsra:v=1"
     assert with_settings(parse_policy("random"), tradeoff=5.0, solver=None) == PolicySpec("random")
-    with pytest.raises(PolicyError, match="--solver exact: the policy 'random' has no solver to choose"):
+    with pytest.raises(PolicyError, match="solver exact: the policy 'random' has no solver to choose"):
         with_settings(parse_policy("random"), tradeoff=5.0, solver="exact")
 
 

@@ -220,7 +220,7 @@ def test_a_second_process_is_refused_while_one_fetches(server: Server, tmp_path:
 
     def fetch_too(file: str, _received: int, _total: int) -> None:
         with pytest.raises(
-            DataError, match=r"toy: another process is writing to it. Wait for it, or name .*--data-dir"
+            DataError, match=r"toy: another process is writing to it. Wait for it, or name another folder for data"
         ):
             fetch("toy", tmp_path, remotes=remotes)
         refused.append(file)

@@ -124,7 +124,7 @@ def test_the_folder_comes_before_the_environment_and_the_users_data_folder(
 
 
 def test_a_named_folder_must_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: no such folder.*--data-dir"):
+    with pytest.raises(DataError, match=r"nowhere: no such folder\. Create it, or name another one"):
         load_dataset("fashion-mnist", tmp_path / "nowhere")
     monkeypatch.setenv("FEDFLOOR_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"nowhere: no such folder.*FEDFLOOR_DATA"):

@@ -193,5 +193,5 @@ def test_a_cluster_that_is_lost_ends_the_command_with_a_sentence(command: str, e
 
 
 def test_an_address_where_no_cluster_answers_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"--ray-address 127.0.0.1:9: no cluster answers"):
+    with pytest.raises(ScenarioError, match=r"ray_address 127.0.0.1:9: no cluster answers"):
         small_run(tmp_path / "run", engine="ray", ray_address="127.0.0.1:9")

@@ -17,6 +17,7 @@ from fedfloor.runs.vary import (
     Grid,
     GridSettings,
     PlannedGrid,
+    claimed_grid,
     csv_text,
     planned_grid,
     simulate_grid,
@@ -63,7 +64,10 @@ def vary(
     )
     on_plan(grid)
     done_of = [0] * len(grid.runs)
-    with bar("rounds", sum(run.scenario.rounds for run in grid.runs), progress=progress) as shown_bar:
+    with (
+        bar("rounds", sum(run.scenario.rounds for run in grid.runs), progress=progress) as shown_bar,
+        claimed_grid(grid),
+    ):
 
         def tell(number: int, rounds_done: int) -> None:
             done_of[number] = rounds_done
@@ -71,12 +75,12 @@ def vary(
             on_round(number, rounds_done)
 
         summaries = simulate_grid(grid, on_round=tell)
-    cells = [
-        Cell(dict(zip(grid.keys, values, strict=True)), run.label, summary, run.folder)
-        for run, values, summary in zip(grid.runs, grid.settings, summaries, strict=True)
-    ]
-    done = Grid(grid.runs[0].scenario.name, grid.keys, tuple(cells), grid.folder)
-    return done if grid.folder is None else _with_files(done, grid.folder)
+        cells = [
+            Cell(dict(zip(grid.keys, values, strict=True)), run.label, summary, run.folder)
+            for run, values, summary in zip(grid.runs, grid.settings, summaries, strict=True)
+        ]
+        done = Grid(grid.runs[0].scenario.name, grid.keys, tuple(cells), grid.folder)
+        return done if grid.folder is None else _with_files(done, grid.folder)
 
 
 def _with_files(grid: Grid, folder: Path) -> Grid:

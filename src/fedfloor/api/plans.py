@@ -80,7 +80,9 @@ def plan_round(
         raise SnapshotError(f"snapshot: must be a path, its data, a run or a scenario, got {shown(source)}")
     if source == "-":
         if index is not None:
-            raise SnapshotError(f"{_STDIN}: --round goes with a run folder. Leave it out, or name a run folder")
+            raise SnapshotError(
+                f"{_STDIN}: a round is chosen of a run folder only, got {index}. Leave it out, or name a run folder"
+            )
         return snapshot_round(received_snapshot(_standard_input(), _STDIN), policy, solver, label=_STDIN)
     path = given_path("snapshot", source)
     if not path.exists():
@@ -88,12 +90,14 @@ def plan_round(
         raise kind(f"{path}: does not exist. Name a snapshot file or a run folder")
     if path.is_dir():
         if index is None:
-            raise RunLogError(f"{path}: is a run folder, so --round is needed. For example --round 0")
+            raise RunLogError(
+                f"{path}: is a run folder, so the round is needed. For example --round 0, or round=0 in Python"
+            )
         from fedfloor.runs.logged import logged_round
 
         return logged_round(path, index, policy, solver, own=own)
     if index is not None:
-        raise SnapshotError(f"{path}: --round goes with a run folder, this is a file. Leave it out")
+        raise SnapshotError(f"{path}: is a file, and a round is chosen of a run folder only, got {index}. Leave it out")
     return snapshot_round(read_snapshot(path), policy, solver, label=str(path))
 
 

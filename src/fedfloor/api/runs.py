@@ -26,6 +26,7 @@ from fedfloor.notebooks.bars import Bar, bar
 from fedfloor.rounds.columns import Grain, columns_of
 from fedfloor.rounds.events import Event, Tell, silent
 from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.summary import result_of_test
 from fedfloor.runs.options import RunArguments, RunOptions
 from fedfloor.runs.planned import (
     PlannedRun,
@@ -101,8 +102,8 @@ def run(
 
     The result has the trained network as `model`, a torch module. Arguments are those of `simulate`. With `out` the run
     folder is written there, and `resume=True` continues from its last checkpoint. The other options are those of
-    `fedfloor.runs.options.RunOptions`: until_accuracy, until_clock, workers, device, engine, ray_address, data_dir, and
-    loggers, which show every round in `tensorboard` or `mlflow`.
+    `fedfloor.runs.options.RunOptions`: until_accuracy, until_loss, until_clock, workers, device, engine, ray_address,
+    data_dir, and loggers, which show every round in `tensorboard` or `mlflow`.
 
     Examples
     --------
@@ -125,16 +126,16 @@ def run(
 
 def _telling(shown_bar: Bar, on_event: Tell) -> Tell:
     """What shows the events of a run on a bar, and passes them on."""
-    done, accuracy = 0, ""
+    done, result = 0, ""
 
     def tell(event: Event) -> None:
-        nonlocal done, accuracy
+        nonlocal done, result
         done = event.resumed if event.resumed is not None else done
         if event.record is not None:
             done = event.record.round + 1
-            accuracy = accuracy if event.record.accuracy is None else f"accuracy {event.record.accuracy:.1%}"
+            result = result_of_test(event.record) or result
         busy = f"reading {event.reading}" if event.reading else "estimating rates" if event.estimating else ""
-        shown_bar.show(done, busy or accuracy)
+        shown_bar.show(done, busy or result)
         on_event(event)
 
     return tell

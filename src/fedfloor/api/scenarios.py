@@ -140,7 +140,7 @@ def profile(
 
 def _refuse_both(model: str | None, scenario: ScenarioSource | None) -> None:
     if (model is None) == (scenario is None):
-        raise ProfileError("profile: must be given either a model or --scenario. Give one of them")
+        raise ProfileError("profile: must be given either a model or a scenario. Give one of them")
 
 
 @checked

@@ -26,6 +26,7 @@ from fedfloor.rounds.plants.backhaul import Backhaul
 from fedfloor.rounds.plants.deployed import DeployedPlant
 from fedfloor.rounds.record import RoundRecord, TimingRecord
 from fedfloor.rounds.summary import accuracy_of, root_mean_square
+from fedfloor.runs.about import About
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.deployable import refuse_undeployable
 from fedfloor.runs.driving import Driven, Earlier, claimed_folder, drive, earlier_rounds
@@ -64,6 +65,7 @@ class Rounds:
 
     resume: bool = False
     until: Until = field(default_factory=Until)
+    about: About = field(default_factory=About)  #: what sets the run apart from others on real machines
     data_dir: Path | None = None  #: with the test set
     workers: int | None = None  #: processes that evaluate
 
@@ -181,7 +183,7 @@ def _run_over(
             tell(Event(resumed=plant.index))
         rounds = drive(plant, planned, folder, earlier=earlier, until=options.until, tell=tell)
         if folder is not None:
-            folder.begin(text, plant.index, copies=copies_of(scenario))
+            folder.begin(text, plant.index, copies=copies_of(scenario), about=options.about)
             machines = MachineFiles(folder.path, tasks, scenario.data.name, samples.test_labels.size)
             rounds = _with_machines(rounds, machines, floors)
         driven = Driven.of(rounds, earlier)

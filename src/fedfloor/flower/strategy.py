@@ -22,6 +22,7 @@ from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricK
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
+from fedfloor.runs.about import About
 from fedfloor.runs.copies import copies_of, folder_toml
 from fedfloor.runs.driving import claimed_folder, drive, earlier_rounds
 from fedfloor.runs.options import RunOptions
@@ -180,13 +181,19 @@ class FedFloor(Strategy):
             if folder is not None:
                 for name in plant.forgets:
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
-                folder.begin(text, plant.index, copies=copies_of(scenario))
+                folder.begin(text, plant.index, copies=copies_of(scenario), about=self._about(exchange))
             until = Until.of(options)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
                 _show(ended.record, scenario.rounds)
         if planned.folder is not None:
             log(INFO, "fedfloor: next: fedfloor report %s", planned.folder.absolute())
         return plant.result
+
+    def _about(self, exchange: FlowerExchange) -> About:
+        """What a report needs to know of the run that scenario and log do not say."""
+        names = [type(layer).__name__ for layer in layers_of(self.strategy)]
+        name = "(".join(names) + ")" * (len(names) - 1)  # one that wraps another is written like a call
+        return About(strategy=name, tests="nodes" if exchange.evaluate_fn is None else None)
 
     def _describe(self, planned: PlannedRun) -> None:
         """Say what is going to happen, in the form of Flower's own strategies."""

@@ -2,21 +2,22 @@
 
 __all__ = ["answers"]
 
+import itertools
 import math
 from collections.abc import Sequence
 
 from fedfloor.errors import counted
 from fedfloor.reports.cells import spread
-from fedfloor.reports.errors import final_error
 from fedfloor.reports.reading import Collection, ReadRun, Series
+from fedfloor.reports.scores import ACCURACY
 from fedfloor.reports.statistics import (
     FEWEST_SEEDS,
     Interval,
-    final_accuracy,
     interval,
     matched,
     percent_more,
     reference_of,
+    score_gain,
 )
 
 _MOST = 8  #: policies that get a sentence
@@ -38,62 +39,53 @@ def _answer(ours: Series, base: Series) -> str:
     pairs, whole = matched(ours, base), matched(ours, base, whole=True)
     if not pairs:
         return f"{ours.label} and {base.label} share no seed, so they are not compared."
-    clauses = filter(None, (_delay(ours, base, pairs), _accuracy(ours, pairs), _energy(pairs)))
     is_cut = any(len(one.records) != len(other.records) for one, other in whole)
-    over = f"Over the {spread(len(one.records) for one, _ in pairs)} rounds that both have: " if is_cut else ""
+    few = f"with {counted(len(pairs), 'seed')}" if len(pairs) < FEWEST_SEEDS else ""
+    over = f"over the {spread(len(one.records) for one, _ in pairs)} rounds that both have" if is_cut else ""
+    head = ", ".join(filter(None, (few, over)))
+    clauses = "; ".join(filter(None, (_delay(ours, base, pairs), _score(ours, pairs), _energy(ours, pairs))))
+    text = f"{head}: {clauses}" if head else clauses
     running = "" if all(run.ended for pair in whole for run in pair) else " So far; some runs are not finished."
-    return f"{over}{'; '.join(clauses)}.{running}"
+    return f"{text[0].upper()}{text[1:]}.{running}"
 
 
 def _delay(ours: Series, base: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Whose rounds are shorter."""
     delays = [(one.summary.mean_delay, other.summary.mean_delay) for one, other in pairs]
-    if not all(math.isfinite(one) and 0.0 < other < math.inf for one, other in delays):
-        return f"Rounds of {ours.label} and {base.label} cannot be compared, because some never end"
     longer = interval([percent_more(one, other) for one, other in delays])
+    if not math.isfinite(longer.mean):
+        why = "take no time" if all(map(math.isfinite, itertools.chain(*delays))) else "never end"
+        return f"rounds of {ours.label} and {base.label} cannot be compared, because some {why}"
     if _is_undecided(longer):
-        return f"Rounds of {ours.label} and {base.label} take about as long{_range(longer, ' %')}"
+        if longer.low is None and any(longer.values):
+            return _undecided("has the shorter rounds", ours, longer, " %")
+        return f"rounds of {ours.label} and {base.label} take about as long{_range(longer, ' %')}"
     word = "shorter" if longer.mean < 0.0 else "longer"
-    return f"Rounds of {ours.label} are {_size(longer, ' %')} {word} than those of {base.label}{_range(longer, ' %')}"
+    return f"rounds of {ours.label} are {_size(longer, ' %')} {word} than those of {base.label}{_range(longer, ' %')}"
 
 
-def _accuracy(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
-    """Which of the two ends more accurate; empty without training."""
-    finals = [(final_accuracy(one), final_accuracy(other)) for one, other in pairs]
-    gains = [100.0 * (one - other) for one, other in finals if one is not None and other is not None]
+def _score(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+    """Which of the two ends more accurate, or with the smaller error; empty without training."""
+    gains = [gain for one, other in pairs if (gain := score_gain(one, other)) is not None and math.isfinite(gain)]
     if not gains:
-        return _error(ours, pairs)
-    gain = interval(gains)
-    if gain.count < FEWEST_SEEDS or _is_undecided(gain):
-        return _undecided("is more accurate", ours, gain, " points")
-    word = "more" if gain.mean > 0.0 else "less"
-    return f"it ends {_size(gain, ' points')} {word} accurate{_range(gain, ' points')}"
-
-
-def _error(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
-    """Which of two that predict numbers ends with the smaller error; empty if they predict none."""
-    finals = [(final_error(one), final_error(other)) for one, other in pairs]
-    ratios = [percent_more(one, other) for one, other in finals if one is not None and other]
-    if not ratios:
         return ""
-    more = interval(ratios)
-    if more.count < FEWEST_SEEDS or _is_undecided(more):
-        return _undecided("has the smaller error", ours, more, " %")
-    word = "larger" if more.mean > 0.0 else "smaller"
-    return f"it ends with a {_size(more, ' %')} {word} error{_range(more, ' %')}"
+    difference, score = interval(gains), ours.score
+    if difference.count < FEWEST_SEEDS or _is_undecided(difference):
+        what = "is more accurate" if score is ACCURACY else f"has the smaller {score.name}"
+        return _undecided(what, ours, difference, score.unit)
+    size, span = _size(difference, score.unit), _range(difference, score.unit)
+    if score is ACCURACY:
+        return f"{ours.label} ends {size} {'more' if difference.mean > 0.0 else 'less'} accurate{span}"
+    return f"{ours.label} ends with a {size} {'larger' if difference.mean > 0.0 else 'smaller'} {score.name}{span}"
 
 
-def _energy(pairs: Sequence[tuple[ReadRun, ...]]) -> str:
+def _energy(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
     """Whose rounds need less energy; empty unless the difference is large and the same way on every seed."""
-    energies = [(one.summary.mean_energy, other.summary.mean_energy) for one, other in pairs]
-    if not all(other > 0.0 for _, other in energies):
-        return ""
-    more = interval([percent_more(one, other) for one, other in energies])
-    is_clear = abs(more.mean) >= _CLEAR and len({value > 0.0 for value in more.values}) == 1
-    if not is_clear or _is_undecided(more):
+    more = interval([percent_more(one.summary.mean_energy, other.summary.mean_energy) for one, other in pairs])
+    if not abs(more.mean) >= _CLEAR or not _agree(more) or _is_undecided(more):
         return ""
     word = "more" if more.mean > 0.0 else "less"
-    return f"its devices and gateways use {_size(more, ' %')} {word} energy per round{_range(more, ' %')}"
+    return f"devices and gateways of {ours.label} use {_size(more, ' %')} {word} energy per round{_range(more, ' %')}"
 
 
 def _undecided(what: str, ours: Series, difference: Interval, unit: str) -> str:
@@ -101,12 +93,17 @@ def _undecided(what: str, ours: Series, difference: Interval, unit: str) -> str:
     if difference.low is not None and difference.high is not None:
         return f"it is undecided which {what} [{ours.label} {difference.low:+.1f} to {difference.high:+.1f}{unit}]"
     values = ", ".join(f"{value:+.1f}" for value in difference.values)
-    return f"with {counted(difference.count, 'seed')} it is undecided which {what} ({ours.label} {values}{unit})"
+    return f"it is undecided which {what} ({ours.label} {values}{unit})"
 
 
 def _is_undecided(difference: Interval) -> bool:
-    """Whether there is an interval that includes no difference."""
-    return difference.low is not None and not difference.excludes_zero
+    """Whether an interval includes no difference, or seeds that are too few for one do not all say the same."""
+    return not _agree(difference) if difference.low is None else not difference.excludes_zero
+
+
+def _agree(difference: Interval) -> bool:
+    """Whether all seeds have a difference, and in the same direction."""
+    return all(value > 0.0 for value in difference.values) or all(value < 0.0 for value in difference.values)
 
 
 def _size(difference: Interval, unit: str) -> str:

@@ -1,6 +1,6 @@
-"""The files that runs leave beside their log: who holds what, the theorems, and the trade-off over V."""
+"""The files that runs leave beside their log: who holds what, the theorems, what is unusual, the trade-off over V."""
 
-__all__ = ["Held", "bounds_from", "holding_from", "tradeoff_from"]
+__all__ = ["Held", "Holding", "about_from", "bounds_from", "holding_from", "tradeoff_from"]
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from fedfloor.errors import RunLogError
 from fedfloor.rounds.problems import problem_of
+from fedfloor.runs.about import About
 from fedfloor.theory.bounds import Bound
 from fedfloor.theory.tradeoff import TradeoffPoint
 
@@ -26,25 +27,38 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class _Holding:
+class Holding:
+    """Who holds what."""
+
     devices: tuple[Held, ...]
+    labels: tuple[str, ...] = ()  #: names of the classes; empty if they are numbers
 
 
-_HOLDING = TypeAdapter(_Holding)
+_HOLDING = TypeAdapter(Holding)
+_ABOUT = TypeAdapter(About)
 _BOUNDS = TypeAdapter(tuple[Bound, ...])
 _TRADEOFF = TypeAdapter(tuple[TradeoffPoint, ...])
 
 
-def holding_from(path: Path) -> tuple[Held, ...] | None:
+def holding_from(path: Path) -> Holding | None:
     """Who holds what, as a training run has written it; None if there is no such file."""
     advice = "Run again to see who holds what"
     holding = _read(path, _HOLDING, advice)
     if holding is None:
         return None
-    if len({len(device.classes) for device in holding.devices}) > 1:
+    sizes = {len(device.classes) for device in holding.devices}
+    if len(sizes) > 1:
         problem = "devices: every device must list the same number of classes"
         raise RunLogError(f"{path}: {problem}. It is damaged. {advice}")
-    return holding.devices
+    if holding.labels and {len(holding.labels)} != sizes:
+        problem = f"labels: must name every class, got {len(holding.labels)} names"
+        raise RunLogError(f"{path}: {problem}. It is damaged. {advice}")
+    return holding
+
+
+def about_from(path: Path) -> About:
+    """What sets a run apart from most others; all None if there is no such file."""
+    return _read(path, _ABOUT, "Remove it to see the run as if it had none") or About()
 
 
 def bounds_from(path: Path) -> tuple[Bound, ...] | None:

@@ -2,8 +2,8 @@
 
 __all__ = [
     "IN_BRACKETS",
+    "LAST_TESTS",
     "OWN_RATES",
-    "SMOOTHED",
     "Cell",
     "Table",
     "change",
@@ -11,7 +11,9 @@ __all__ = [
     "joined",
     "percentage",
     "plain",
+    "score_cell",
     "share_of",
+    "smoothing_of",
     "spread",
     "time_unit",
     "with_interval",
@@ -24,6 +26,7 @@ from typing import Self
 
 from fedfloor.notebooks.cards import card, html_table
 from fedfloor.notebooks.frames import DataFrame, frame_of
+from fedfloor.reports.scores import Score
 from fedfloor.reports.statistics import FEWEST_SEEDS, Interval
 from fedfloor.rounds.summary import FINAL_ROUNDS
 
@@ -34,10 +37,10 @@ OWN_RATES = (
     "Target rates are estimated from each run's own gradients or updates, so they differ between policies on the same "
     "seed."
 )
-#: how curves of accuracy are smoothed
-SMOOTHED = (
-    f"Accuracy is smoothed: the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
-    f"fewer than {5 * FINAL_ROUNDS} rounds."
+#: what a final accuracy or error is, and every point of its curve
+LAST_TESTS = (
+    f"the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of fewer than "
+    f"{5 * FINAL_ROUNDS} rounds"
 )
 
 
@@ -147,6 +150,16 @@ def _with_interval(interval: Interval, unit: str, scale: float, digits: int) -> 
         return f"{plain(mean, digits)}{unit}"
     decimals = min(4, max(0, 1 - math.floor(math.log10(half / scale))))
     return f"{mean:.{decimals}f} ± {half / scale:.{decimals}f}{unit}"
+
+
+def score_cell(score: Score, interval: Interval) -> Cell:
+    """An accuracy in percent, or an error in the unit of what is predicted."""
+    return with_interval(interval, " %", scale=0.01, digits=3) if score.is_share else with_interval(interval)
+
+
+def smoothing_of(score: Score) -> str:
+    """How curves of a score are smoothed, as a sentence."""
+    return f"{score.title} is smoothed: {LAST_TESTS}."
 
 
 def change(interval: Interval, unit: str, digits: int = 1) -> Cell:

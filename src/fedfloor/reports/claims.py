@@ -18,15 +18,16 @@ import numpy as np
 
 from fedfloor.errors import FedfloorError
 from fedfloor.reports.arrays import SeriesArrays, lay_out_run
-from fedfloor.reports.cells import IN_BRACKETS, SMOOTHED, Table, change
+from fedfloor.reports.cells import IN_BRACKETS, Table, change, smoothing_of
 from fedfloor.reports.measures.rates import rates
 from fedfloor.reports.policies import solver_of, spec_of, tradeoff_of
 from fedfloor.reports.reading import Collection, ReadRun, Series
+from fedfloor.reports.scores import ACCURACY, score_of
 from fedfloor.reports.statistics import (
     FEWEST_SEEDS,
     Interval,
     Judged,
-    final_accuracy,
+    final_score,
     interval,
     matched,
     percent_more,
@@ -77,14 +78,18 @@ class Claim:
 
 def _percent_longer(ours: Judged, other: Judged) -> float | Unknown:
     """Percent by which ours takes longer; negative if it is faster."""
-    if not (math.isfinite(ours.summary.clock) and 0.0 < other.summary.clock < math.inf):
-        return Unknown("a round without end")
-    return percent_more(ours.summary.clock, other.summary.clock)
+    longer = percent_more(ours.summary.clock, other.summary.clock)
+    return Unknown("a round without end") if math.isnan(longer) else longer
+
+
+def _accuracy(run: Judged) -> float | None:
+    """The final accuracy; None without training, and for models that predict numbers."""
+    return final_score(run) if score_of(run.scenario) is ACCURACY else None
 
 
 def _more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
     """Percentage points by which ours is better."""
-    first, second = final_accuracy(ours), final_accuracy(other)
+    first, second = _accuracy(ours), _accuracy(other)
     if first is None or second is None:
         return Unknown("not trained", run=False)
     return 100.0 * (first - second)
@@ -92,7 +97,7 @@ def _more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
 
 def _percent_more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
     """Percent by which ours is better."""
-    first, second = final_accuracy(ours), final_accuracy(other)
+    first, second = _accuracy(ours), _accuracy(other)
     if first is None or second is None:
         return Unknown("not trained", run=False)
     return percent_more(first, second) if second > 0.0 else Unknown("accuracy 0")
@@ -100,10 +105,10 @@ def _percent_more_accuracy(ours: Judged, other: Judged) -> float | Unknown:
 
 def _percent_more_rounds(ours: Judged, other: Judged, round_robin: Judged | None = None) -> float | Unknown:
     """Percent more rounds until convergence, negative if fewer; Unknown if a level is never reached."""
-    last = final_accuracy(other if round_robin is None else round_robin)
+    last = _accuracy(other if round_robin is None else round_robin)
     if last is None:
         return Unknown("not trained", run=False)
-    if any(len(run.accuracy[1]) < _FEWEST_TESTS for run in (ours, other)):
+    if any(len(run.tests[1]) < _FEWEST_TESTS for run in (ours, other)):
         return Unknown(f"fewer than {_FEWEST_TESTS} evaluations", run=False)
     first, second = rounds_to_reach(ours, REACHED * last), rounds_to_reach(other, REACHED * last)
     if first is None or second is None:
@@ -232,10 +237,10 @@ def claims(collection: Collection) -> Table | None:
         f"Ours: mean {IN_BRACKETS}, on the rounds that all compared runs have. Holds: same sign as the paper's, and "
         f"the interval excludes 0, which needs {FEWEST_SEEDS} seeds; a level that is never reached gives no value and "
         "does not count as a gain. Converged: the smoothed accuracy reaches 95 % of round robin's final accuracy (the "
-        f"table of differences shows the last evaluation too). {SMOOTHED} The paper does not say whether its gains in "
-        "accuracy are points or shares of the other policy's accuracy; ours are both, and points decide. Delays need "
-        "no training: `python -m benchmarks.delays` compares them over 20 seeds. Where ddsra is not slower than delay "
-        "driven that claim does not hold, in ddsra's favour."
+        f"table of differences shows the last evaluation too). {smoothing_of(ACCURACY)} The paper does not say whether "
+        "its gains in accuracy are points or shares of the other policy's accuracy; ours are both, and points decide. "
+        "Delays need no training: `python -m benchmarks.delays` compares them over 20 seeds. Where ddsra is not slower "
+        "than delay driven that claim does not hold, in ddsra's favour."
     )
     note = f"{note} {_departures(collection.runs[0].scenario)}".strip()
     return Table("the paper's claims", columns, rows, note)

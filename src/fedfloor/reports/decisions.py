@@ -4,6 +4,7 @@ __all__ = ["OTHERS", "Progress", "with_decisions"]
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import tee
 from typing import cast
 
 from fedfloor.arrays import Ints
@@ -15,9 +16,9 @@ from fedfloor.reports.reading import ReadRun
 from fedfloor.reports.results import Results
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.logged import Decider, decider_of
-from fedfloor.runs.plan import DevicePlan, GatewayPlan, PlanAnswer, answer
+from fedfloor.runs.plan import DevicePlan, GatewayPlan, PlanAnswer, answer, is_logged
 from fedfloor.runs.replay import replayed
-from fedfloor.scheduling.registry import PolicySpec, shown_name
+from fedfloor.scheduling.registry import PolicySpec, parse_policy, shown_name
 from fedfloor.scheduling.state import RoundState
 
 #: what a run is compared with if the report has no other policy
@@ -78,14 +79,14 @@ def with_decisions(results: Results, single: SingleRuns, on_progress: Progress =
         decisions = {"problem": task} if isinstance(task, str) else _decisions(task, step)
         entries.append({**entry, "decisions": decisions})
     keys = {"head": _HEAD, "round": _ROUND, "floor": _FLOOR, "leftOut": _LEFT_OUT, "device": _DEVICE}
-    return replace(single, data={**single.data, "runs": entries, "answer": {**keys, "other": _FLOOR_OF_OTHERS}})
+    return replace(single, data={**single.data, "runs": entries, "answer": keys})
 
 
 def _prepared(results: Results, entry: Explored, runs: int) -> "_Task | str":
     """What to decide of a run; a sentence if its own policy cannot."""
     run = entry.run
     try:
-        own = decider_of(run.run.folder, run.run.scenario)
+        own = decider_of(run.run.scenario, folder=run.run.folder)
     except FedfloorError as error:
         return str(error)
     others, omissions = [], []
@@ -111,9 +112,9 @@ def _other_policies(results: Results, run: ReadRun) -> tuple[str, ...]:
 
 def _other(run: ReadRun, name: str) -> Decider:
     """Another policy for the rounds of a run; refuses code, which only the user may name."""
-    if ":" in name and "=" not in name.partition(":")[2]:
+    if ":" in parse_policy(name).name:
         raise FedfloorError("it is code that a folder names, which a report does not run.")
-    return decider_of(run.folder, run.scenario, name)
+    return decider_of(run.scenario, name, folder=run.folder)
 
 
 def _numbers_per_round(run: RunArrays, others: int) -> float:
@@ -126,12 +127,13 @@ def _numbers_per_round(run: RunArrays, others: int) -> float:
 
 def _decisions(task: _Task, on_step: Callable[[int], None]) -> dict[str, object]:
     """The decisions of a run's rounds for the page's script, or what is wrong with the run."""
-    compared, rounds, head = set(task.compared.tolist()), [], {}
+    compared, rounds, differing, head = set(task.compared.tolist()), [], [], {}
     omissions = dict.fromkeys(task.omissions)
     try:
         for place, state, record in _states(task):
             decided = answer(task.own.round(state, record))
             head = {key: decided[key] for key in _HEAD}
+            differing += [state.index] * (not is_logged(record, decided))
             others: list[list[object] | None] | None = None
             if place in compared:
                 others = [_of_other(other, state, record, omissions) for other in task.others]
@@ -146,6 +148,7 @@ def _decisions(task: _Task, on_step: Callable[[int], None]) -> dict[str, object]
         "folder": folder.name if folder.is_absolute() else str(folder),  # the page may be sent to others
         "others": [shown_name(str(other.spec)) for other in task.others],
         "omissions": list(omissions),
+        "differing": differing,
         "rounds": rounds,
     }
 
@@ -153,11 +156,12 @@ def _decisions(task: _Task, on_step: Callable[[int], None]) -> dict[str, object]
 def _states(task: _Task) -> Iterator[tuple[int, RoundState, RoundRecord]]:
     """Place, state and record of every round that is decided, in one pass over the log."""
     with_history = any(decider.needs_history for decider in (task.own, *task.others))
-    records, wanted = task.run.run.records, set(task.at.tolist())
-    states = replayed(task.run.run.scenario, records, with_history=with_history)
-    for place, (state, record) in enumerate(zip(states, records, strict=True)):
-        if place in wanted:
-            yield place, state, record
+    chosen = set(task.at.tolist())
+    records, same = tee(task.run.run.records)  # a log is parsed once; each record is taken before its state
+    states = replayed(task.run.run.scenario, records, only=chosen, with_history=with_history)
+    for place, record in enumerate(same):
+        if place in chosen:
+            yield place, next(states), record
 
 
 def _of_round(decided: PlanAnswer) -> list[object]:
@@ -175,7 +179,7 @@ def _of_round(decided: PlanAnswer) -> list[object]:
 def _of_other(
     decider: Decider, state: RoundState, record: RoundRecord, omissions: dict[str, None]
 ) -> list[object] | None:
-    """What another policy would decide: delay [s], objective, and the floors that it selects; None if it cannot."""
+    """What another policy would decide: delay [s], and the floors that it selects; None if it cannot."""
     try:
         decided = answer(decider.round(state, record))
     except FedfloorError as error:
@@ -186,4 +190,4 @@ def _of_other(
         for m, floor in enumerate(decided["gateways"])
         if floor["channel"] is not None
     ]
-    return [decided["delay_s"], decided["objective"], floors]
+    return [decided["delay_s"], floors]

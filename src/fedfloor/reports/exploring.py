@@ -10,7 +10,7 @@ from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.plots import ROWS, plain
 from fedfloor.reports.drawing.scales import spread
 from fedfloor.reports.measures.phases import PHASES
-from fedfloor.reports.palette import PART_COLOURS, RAW_COLOUR, TURN_COLOURS
+from fedfloor.reports.palette import DARK_TURN_COLOURS, PART_COLOURS, RAW_COLOUR, TURN_COLOURS
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results
 
@@ -64,8 +64,7 @@ def single_runs(results: Results, numbers: int = _NUMBERS) -> SingleRuns:
         "phases": [
             [phase, PART_COLOURS[phase], k] for k, phase in enumerate(PHASES) if phase != "link" or results.has_links
         ],
-        "turns": list(TURN_COLOURS.items()),
-        "failed": TURN_COLOURS["failed"],
+        "turns": [[turn, colour, DARK_TURN_COLOURS[turn]] for turn, colour in TURN_COLOURS.items()],
         "raw": RAW_COLOUR,
         "runs": entries,
         "plants": [json.loads(plant) for plant in plants],

@@ -19,21 +19,28 @@ _CAUSES = ("energy", "memory", "lost")  #: columns that are always there
 def write_csv(collection: Collection, path: Path) -> None:
     """Write one row per run and round; a cell is empty where the log has no value, as between evaluations."""
     if not path.parent.is_dir():
-        raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file with --csv")
+        raise RunLogError(f"{path}: there is no folder {path.parent}. Make it, or name another file")
     if path.is_dir():
-        raise RunLogError(f"{path}: is a folder. Name a file with --csv")
+        raise RunLogError(f"{path}: is a folder. Name a file")
     # So that no file of a run or a report is ever overwritten, not even through a link.
     if Path(os.path.realpath(path)).suffix != ".csv":
         raise RunLogError(f"{path}: must end in .csv. Name it {path.stem or 'report'}.csv")
     if path.exists() and not path.is_file():
-        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file with --csv")
+        raise RunLogError(f"{path}: is a pipe or a device, not a plain file. Name another file")
     others = {cause for run in collection.runs for cause in run.summary.failures} - set(_CAUSES)
     causes = [*_CAUSES, *sorted(others)]
 
     def write(part: Path) -> None:
         with part.open("w", encoding="utf-8", newline="") as file:
             head = ["folder", "policy", "variant", "seed", "round", "delay_s", "clock_s", "accuracy", "loss"]
-            head += ["selected", "completed", *(f"failed_{cause}" for cause in causes), "energy_j", "raw_devices"]
+            head += [
+                "selected",
+                "completed",
+                *(f"failed_{cause}" for cause in causes),
+                "energy_j",
+                "raw_devices",
+                "label",
+            ]
             table = csv.DictWriter(file, head, extrasaction="ignore", lineterminator="\n")
             table.writerow({name: in_spreadsheet(name) for name in head})
             for run in collection.runs:
@@ -44,6 +51,7 @@ def write_csv(collection: Collection, path: Path) -> None:
 
 def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
     of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
+    of_run["label"] = run.label
     for record in run.records:
         failed = [gateway.failure for gateway in record.gateways]
         counts = {f"failed_{cause}": failed.count(cause) for cause in causes}

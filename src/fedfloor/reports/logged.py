@@ -1,8 +1,7 @@
 """The log of a run, read once from end to end and then round by round, so that a long run is never in memory."""
 
-__all__ = ["Log", "LoggedRounds", "evaluations", "read_rounds"]
+__all__ = ["Log", "LoggedRounds", "read_rounds"]
 
-import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import overload
 
 from fedfloor.errors import RunLogError
+from fedfloor.reports.columns import Columns
 from fedfloor.rounds.lines import parse_record
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line, whole_lines
 from fedfloor.rounds.record import RoundRecord
@@ -20,12 +20,11 @@ from fedfloor.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedRounds(Sequence[RoundRecord]):
-    """Rounds of a `rounds.jsonl`, each parsed when it is looked at; what is asked for most often is kept."""
+    """Rounds of a `rounds.jsonl`, each parsed when it is looked at; what tables and figures need is in the columns."""
 
     path: Path
     starts: "array[int]"  #: (T,) [byte] where the line of each round begins
-    rounds: "array[int]"  #: (T,) numbers, from 0
-    accuracy: "array[float]"  #: (T,) nan where the model was not tested
+    columns: Columns  #: of the same rounds
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -45,17 +44,9 @@ class LoggedRounds(Sequence[RoundRecord]):
     def __getitem__(self, at: slice) -> "LoggedRounds": ...
     def __getitem__(self, at: int | slice) -> "RoundRecord | LoggedRounds":
         if isinstance(at, slice):
-            return LoggedRounds(self.path, self.starts[at], self.rounds[at], self.accuracy[at])
+            return LoggedRounds(self.path, self.starts[at], self.columns[at])
         place = range(len(self))[at]
         return next(iter(self[place : place + 1]))
-
-
-def evaluations(records: Sequence[RoundRecord]) -> list[tuple[int, float]]:
-    """After how many rounds the model was tested, and the accuracy in each test; a log is not read again."""
-    if isinstance(records, LoggedRounds):
-        pairs = zip(records.rounds, records.accuracy, strict=True)
-        return [(number + 1, value) for number, value in pairs if not math.isnan(value)]
-    return [(record.round + 1, record.accuracy) for record in records if record.accuracy is not None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +65,12 @@ def read_rounds(folder: Path, scenario: Scenario) -> Log:
     path = folder / ROUNDS
     if not path.is_file():
         read_records(folder)  # which says what is there instead
-    rounds, tally, position = LoggedRounds(path, array("q"), array("q"), array("d")), Tally(), 0
+    rounds, tally, position = LoggedRounds(path, array("q"), Columns(scenario)), Tally(), 0
     for number, line in enumerate(whole_lines(path), start=1):
         record = parsed_line(path, number, line)
         check_record(record, number - 1, tally.clock, scenario, folder)
         tally.add(record)
+        rounds.columns.add(record)
         rounds.starts.append(position)
-        rounds.rounds.append(record.round)
-        rounds.accuracy.append(math.nan if record.accuracy is None else record.accuracy)
         position += len(line)
     return Log(rounds, tally)

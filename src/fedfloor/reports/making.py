@@ -19,10 +19,11 @@ from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
 from fedfloor.reports.palette import Look, looks_of
 from fedfloor.reports.pictures import draw_pictures, write_pictures
-from fedfloor.reports.reading import Collection, ReadRun, Series, collect
+from fedfloor.reports.reading import Collection, ReadRun, Series, collect, missing
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
-from fedfloor.reports.statistics import final_accuracy, last_accuracy, steadiness
+from fedfloor.reports.scores import SCORES
+from fedfloor.reports.statistics import final_score, last_score, steadiness
 from fedfloor.reports.tables import tables
 
 PAGE = "report.html"
@@ -48,11 +49,14 @@ class Report:
 
     def _repr_html_(self) -> str:
         said = "".join(f"<p>{html.escape(text)}</p>" for text in self.answers)
-        looks = looks_of(series.label for series in self.collection.series)
-        lines = [_mean_accuracy(series, look) for series, look in zip(self.collection.series, looks, strict=True)]
+        every = self.collection.series
+        looks = looks_of(series.label for series in every)
+        pictures = []
+        for score in self.collection.scores:
+            drawn = [_mean_score(part, look) for part, look in zip(every, looks, strict=True) if part.score is score]
+            pictures.append(curves(drawn, "rounds", f"{score.name}, mean over seeds"))
         headline = self.tables[0]
-        picture = curves(lines, "rounds", "accuracy, mean over seeds")
-        return card(headline.title, said, html_table(headline.columns, headline.rows), picture)
+        return card(headline.title, said, html_table(headline.columns, headline.rows), *pictures)
 
     def as_json(self) -> dict[str, object]:
         """The report for programs, with SI units in the keys."""
@@ -94,6 +98,8 @@ def make_report(
 ) -> Report:
     """Report on run folders, or folders of them; problems with any of them are in `collection.problems`.
 
+    A path that is not a folder is refused before anything is written.
+
     The page and the figures are written to `out`. By default this is the folder that is named, or `report` in the
     current folder if several are named. An old report there is replaced, but no `report.html` of another program;
     nothing else is changed.
@@ -101,6 +107,9 @@ def make_report(
     paths = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     place = Path(out) if out is not None else paths[0] if len(paths) == 1 else Path("report")
     _check_extra()
+    for path in paths:
+        if problem := missing(path):
+            raise RunLogError(problem)
     on_step("reading")
     collection = collect(paths)
     csv_file = None if csv is None else Path(csv)
@@ -148,7 +157,7 @@ def _only_writer(place: Path) -> Iterator[None]:
     pictures = place / PICTURES
     for folder in (place, pictures):
         if folder.exists() and not folder.is_dir():
-            raise RunLogError(f"{folder}: is a file, not a folder. Name another one with --out")
+            raise RunLogError(f"{folder}: is a file, not a folder. {ELSEWHERE}")
     refuse_foreign(place)
     if pictures.is_symlink():
         raise RunLogError(f"{pictures}: is a symbolic link, so files elsewhere would be replaced. {ELSEWHERE}")
@@ -160,9 +169,9 @@ def _only_writer(place: Path) -> Iterator[None]:
         yield
 
 
-def _mean_accuracy(series: Series, look: Look) -> Curve:
-    """Mean accuracy over the seeds of a series, after all rounds in which every one of them was tested."""
-    tests = [dict(zip(*run.accuracy, strict=True)) for run in series.runs]
+def _mean_score(series: Series, look: Look) -> Curve:
+    """Mean accuracy or error over the seeds of a series, after all rounds in which every one of them was tested."""
+    tests = [dict(zip(*run.tests, strict=True)) for run in series.runs]
     rounds = [at for at in tests[0] if all(at in other for other in tests)]
     return Curve(rounds, [fmean(test[at] for test in tests) for at in rounds], look.label, look.colour)
 
@@ -171,13 +180,14 @@ def _as_json(run: ReadRun) -> dict[str, object]:
     summary = run.summary
     return {
         "folder": str(run.folder),
+        "label": run.label,
         "policy": run.policy,
         "variant": run.variant,
         "seed": run.scenario.seed,
         "rounds": summary.rounds,
         "of_rounds": run.scenario.rounds,
-        "final_accuracy": final_accuracy(run),
-        "last_accuracy": last_accuracy(run),
+        **{f"final_{score.name}": final_score(run) if run.score is score else None for score in SCORES},
+        **{f"last_{score.name}": last_score(run) if run.score is score else None for score in SCORES},
         "steadiness": steadiness(run),
         "mean_delay_s": summary.mean_delay,
         "clock_s": summary.clock,

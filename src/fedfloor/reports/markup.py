@@ -2,7 +2,6 @@
 
 __all__ = [
     "Card",
-    "PageTable",
     "Part",
     "answers_html",
     "contents",
@@ -19,8 +18,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from fedfloor.reports.cells import Table
 from fedfloor.reports.drawing.figure import Figure, Panel
 from fedfloor.reports.drawing.plots import Plot
 from fedfloor.reports.palette import Look
@@ -29,26 +28,6 @@ from fedfloor.reports.sections import Section
 _LISTED = 8  #: lines of a notice
 _CELL, _WORDS = 14, 28  #: letters beyond which a cell may wrap, and beyond which it counts as text
 _DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4"}
-
-
-class PageTable(Protocol):
-    """A table that the page can show."""
-
-    @property
-    def title(self) -> str:
-        """Above the table."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-
-    @property
-    def rows(self) -> tuple[tuple[str, ...], ...]:
-        """Cells as the page shows them."""
-
-    @property
-    def note(self) -> str:
-        """Below the table; may be empty."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +194,7 @@ def left_out_html(cards: Sequence[Card]) -> str:
     return f"<details><summary>{count} no data in these runs</summary><ul>{items}</ul></details>"
 
 
-def table_html(table: PageTable, looks: Sequence[Look], *, caption: bool = True) -> str:
+def table_html(table: Table, looks: Sequence[Look], *, caption: bool = True) -> str:
     """A table that scrolls by itself if it is too wide; the row of a series starts with a piece of its line.
 
     Columns without any value are left out.

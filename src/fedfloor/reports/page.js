@@ -25,6 +25,8 @@
   const short = (name) => text(name.length > 22 ? name.slice(0, 21) + "…" : name);
   const number = (value) => (value === null ? "endless" : Number(value.toPrecision(3)).toString());
 
+  const turnColour = (turn) => report.turns[turn][isDark() ? 2 : 1];
+
   function theme() {
     return isDark()
       ? { ink: "#e8ebee", soft: "#a3adb7", line: "#2f373f", card: "#181c20", plot: "#1c2126", idle: "#4a535c",
@@ -128,7 +130,7 @@
     const failed = floors.map((m, at) => at).filter((at) => failures[at]);
     data.push({
       type: "scatter", mode: "text", x: failed.map((at) => ends[at].at(-1) ?? 0), y: failed.map((at) => row.get(floors[at])),
-      text: failed.map((at) => ` failed: ${text(failures[at])}`), textposition: "middle right", hoverinfo: "skip",
+      text: failed.map((at) => ` failed: ${text(fedfloorWords.cause(failures[at]))}`), textposition: "middle right", hoverinfo: "skip",
       textfont: { color: colours.ink }, showlegend: false, cliponaxis: false,
     });
     const step = Math.max(1, Math.ceil(rows.length / 40));
@@ -186,7 +188,7 @@
     const rim = active.map((n) => rawShare(n) > 0);
     const data = [
       { ...lines(floors.filter((m) => !failing.includes(m)), "solid", colours.soft), showlegend: false },
-      lines(failing, "dot", report.failed, `floor fails in round ${round}`),
+      lines(failing, "dot", turnColour(report.turns.length - 1), `floor fails in round ${round}`),
       dots(idle, { size, color: colours.plot, line: { width: 1.5, color: colours.idle } }, `device not selected ${when}`),
       { ...dots(active, {
           size, color: active.map(value), ...scaleOfCuts(run, colours), colorbar: barOfCuts(run, { len: 0.8 }),
@@ -229,27 +231,16 @@
     type: "scatter", mode: "markers", x: [null], y: [null], name, marker: { symbol, size: 11, color: colour, line }, visible: occurs, hoverinfo: "skip", showlegend: true,
   });
 
-  function cutsFigure() {
-    const run = report.runs[choice.run];
-    const colours = theme();
-    const plant = report.plants[run.plant];
-    const names = run.byFloor ? plant.floors : plant.devices;
-    const rounds = run.timeline.map((entry) => entry[0]);
+  function gridFigure(names, trace, keys, height) { // a row for every name and a column for every round
+    const rounds = report.runs[choice.run].timeline.map((entry) => entry[0]);
     const step = Math.max(1, Math.ceil(names.length / 40));
     const ticks = names.map((_, at) => at).filter((at) => at % step === 0);
-    const cuts = run.cuts.flat();
     return {
       data: [{
-        type: "heatmap", z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : cut))), x: rounds, y: names.map((_, at) => at),
-        hoverongaps: false, ...scaleOfCuts(run, colours, ["zmin", "zmax"]), ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
-        colorbar: barOfCuts(run), showlegend: false,
-        text: run.cuts.map((row, at) => row.map((cut) => `${text(names[at])}: ${cut} of ${run.layers} layers on the device<br>cut 0 in ${number(100 * run.rawShare[at])} % of its rounds in this run`)),
-        hovertemplate: "round %{x}<br>%{text}<extra></extra>",
-      },
-      keyOf(RAW_TEXT, report.raw, "square", cuts.includes(0)),
-      keyOf("not selected", colours.plot, "square", cuts.some((cut) => cut < 0), { width: 1.5, color: colours.idle }),
-      ],
-      height: Math.min(1000, 150 + 17 * names.length), width: widthOf(rounds),
+        type: "heatmap", x: rounds, y: names.map((_, at) => at), ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
+        hovertemplate: "round %{x}<br>%{text}<extra></extra>", showlegend: false, ...trace,
+      }, ...keys],
+      height, width: widthOf(rounds),
       layout: {
         shapes: markOf(rounds), showlegend: true, xaxis: { title: { text: "round" }, showgrid: false, range: [rounds[0] - 0.5, rounds.at(-1) + 0.5] },
         yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), range: [names.length - 0.5, -0.5], showgrid: false },
@@ -257,30 +248,32 @@
     };
   }
 
+  function cutsFigure() {
+    const run = report.runs[choice.run];
+    const colours = theme();
+    const plant = report.plants[run.plant];
+    const names = run.byFloor ? plant.floors : plant.devices;
+    const cuts = run.cuts.flat();
+    return gridFigure(names, {
+      z: run.cuts.map((row) => row.map((cut) => (cut < 0 ? null : cut))), hoverongaps: false,
+      ...scaleOfCuts(run, colours, ["zmin", "zmax"]), colorbar: barOfCuts(run),
+      text: run.cuts.map((row, at) => row.map((cut) => `${text(names[at])}: ${cut} of ${run.layers} layers on the device<br>cut 0 in ${number(100 * run.rawShare[at])} % of its rounds in this run`)),
+    }, [
+      keyOf(RAW_TEXT, report.raw, "square", cuts.includes(0)),
+      keyOf("not selected", colours.plot, "square", cuts.some((cut) => cut < 0), { width: 1.5, color: colours.idle }),
+    ], Math.min(1000, 150 + 17 * names.length));
+  }
+
   function turnsFigure() {
     const run = report.runs[choice.run];
     const names = report.plants[run.plant].floors;
-    const rounds = run.timeline.map((entry) => entry[0]);
-    const step = Math.max(1, Math.ceil(names.length / 40));
-    const ticks = names.map((_, at) => at).filter((at) => at % step === 0);
-    const kinds = report.turns.map(([, colour], at) => [isDark() && at === 0 ? "#3a424a" : colour, at]);
-    const count = kinds.length;
+    const count = report.turns.length;
     const met = new Set(run.turns.flat());
-    const keys = report.turns.map(([name], at) => keyOf(name, kinds[at][0], "square", met.has(at)));
-    return {
-      data: [{
-        type: "heatmap", z: run.turns, x: rounds, y: names.map((_, at) => at), zmin: -0.5, zmax: count - 0.5, showscale: false,
-        colorscale: kinds.flatMap(([colour, at]) => [[at / count, colour], [(at + 1) / count, colour]]),
-        ygap: names.length <= 60 ? 1 : 0, xgap: rounds.length <= 60 ? 1 : 0,
-        text: run.turns.map((row, m) => row.map((turn) => `${text(names[m])}: ${report.turns[turn][0]}`)),
-        hovertemplate: "round %{x}<br>%{text}<extra></extra>", showlegend: false,
-      }, ...keys],
-      height: Math.min(900, 150 + 20 * names.length), width: widthOf(rounds),
-      layout: {
-        shapes: markOf(rounds), showlegend: true, xaxis: { title: { text: "round" }, showgrid: false, range: [rounds[0] - 0.5, rounds.at(-1) + 0.5] },
-        yaxis: { tickmode: "array", tickvals: ticks, ticktext: ticks.map((at) => short(names[at])), range: [names.length - 0.5, -0.5], showgrid: false },
-      },
-    };
+    return gridFigure(names, {
+      z: run.turns, zmin: -0.5, zmax: count - 0.5, showscale: false,
+      colorscale: report.turns.flatMap((_, at) => [[at / count, turnColour(at)], [(at + 1) / count, turnColour(at)]]),
+      text: run.turns.map((row, m) => row.map((turn) => `${text(names[m])}: ${report.turns[turn][0]}`)),
+    }, report.turns.map(([name], at) => keyOf(name, turnColour(at), "square", met.has(at))), Math.min(900, 150 + 20 * names.length));
   }
 
   const EXPLORED = { "fig-turns": turnsFigure, "fig-timeline": timelineFigure, "fig-map": mapFigure, "fig-cuts": cutsFigure };

@@ -1,6 +1,6 @@
 """Runs as one page: `report.html` contains everything it needs and loads nothing from anywhere."""
 
-__all__ = ["Content", "PageTable", "asset", "content_of", "is_page", "plotly", "write_page"]
+__all__ = ["Content", "asset", "content_of", "is_page", "plotly", "style", "write_page"]
 
 import html
 import json
@@ -22,7 +22,6 @@ from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.exploring import SingleRuns, single_runs
 from fedfloor.reports.markup import (
     Card,
-    PageTable,
     Part,
     answers_html,
     contents,
@@ -34,11 +33,13 @@ from fedfloor.reports.markup import (
     run_controls,
     table_html,
 )
+from fedfloor.reports.palette import palette_css
 from fedfloor.reports.reading import Collection
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import Results
 from fedfloor.reports.saving import save
 from fedfloor.reports.sections import SECTIONS, Section
+from fedfloor.reports.words import words_script
 
 _LISTED = 8  #: seeds by name
 _SAID = ("rounds", "seed numbers")  #: columns of the first table that are also in the sentence above it
@@ -48,7 +49,7 @@ _HEAD = 1000  #: [byte] in which it stands
 
 def write_page(
     results: Results,
-    tables: Sequence[PageTable],
+    tables: Sequence[Table],
     path: Path,
     on_progress: Progress = lambda *_: None,
 ) -> None:
@@ -71,10 +72,10 @@ def write_page(
     }
     page = Template(asset("page.html")).substitute(
         {key: printable(text) for key, text in texts.items()},
-        css=asset("page.css"),
+        css=style(),
         data=_embedded(content.data),
         plotly=library,
-        js=asset("decision.js") + asset("page.js"),
+        js=words_script() + asset("decision.js") + asset("page.js"),
     )
     save(path, lambda part: part.write_text(page, encoding="utf-8"))
 
@@ -88,7 +89,7 @@ class Content:
     data: Mapping[str, object]  #: for the page's script; `plain` makes it ready for JSON
 
 
-def content_of(results: Results, tables: Sequence[PageTable], single: SingleRuns) -> Content:
+def content_of(results: Results, tables: Sequence[Table], single: SingleRuns) -> Content:
     """All figures and tables of some runs, and the data that the page's script draws them from."""
     is_real = all(run.is_real for run in results.collection.runs)
     every = [
@@ -126,13 +127,18 @@ def asset(name: str) -> str:
     return (files("fedfloor.reports") / name).read_text(encoding="utf-8")
 
 
+def style() -> str:
+    """The style sheet of the page, with the colours that print has too."""
+    return palette_css() + asset("page.css")
+
+
 def _embedded(data: Mapping[str, object]) -> str:
     """JSON that cannot end the element that contains it."""
     text = json.dumps(plain(data), allow_nan=False, separators=(",", ":"))  # ASCII only
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable], single: SingleRuns) -> Iterator[Part]:
+def _parts(results: Results, cards: Sequence[Card], tables: Sequence[Table], single: SingleRuns) -> Iterator[Part]:
     """The page from top to bottom: a table, the sections with their figures, more tables."""
     if tables:
         headline = table_html(_without_said(tables[0]), results.looks, caption=False)
@@ -149,7 +155,7 @@ def _parts(results: Results, cards: Sequence[Card], tables: Sequence[PageTable],
         yield Part(Section("tables", "More tables"), body=others)
 
 
-def _without_said(table: PageTable) -> Table:
+def _without_said(table: Table) -> Table:
     """The first table without columns that are the same in all rows and stand in the sentence above it."""
     columns, rows = table.columns, table.rows
     kept = [at for at, name in enumerate(columns) if name not in _SAID or len({row[at] for row in rows}) > 1]

@@ -1,9 +1,21 @@
 """How series and parts are told apart, one home for print and page: Matplotlib's and Plotly's names side by side."""
 
-__all__ = ["COLOURS", "PART_COLOURS", "RAW_COLOUR", "TURN_COLOURS", "Look", "look_of", "looks_of", "shade_of"]
+__all__ = [
+    "COLOURS",
+    "DARK_TURN_COLOURS",
+    "PART_COLOURS",
+    "RAW_COLOUR",
+    "TURN_COLOURS",
+    "Look",
+    "in_words",
+    "look_of",
+    "looks_of",
+    "palette_css",
+    "shade_of",
+]
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -26,6 +38,17 @@ TURN_COLOURS = MappingProxyType(
         "failed: memory": "#332288",
         "failed: lost": "#999933",
         "failed": "#AA4499",
+    }
+)
+#: the same on a dark ground, on which most of those vanish
+DARK_TURN_COLOURS = MappingProxyType(
+    {
+        "waited": "#3A424A",
+        "done": "#44BB99",
+        "failed: energy": "#EE6677",
+        "failed: memory": "#8899FF",
+        "failed: lost": "#DDCC77",
+        "failed": "#CC88DD",
     }
 )
 #: (Plotly's, Matplotlib's)
@@ -70,11 +93,11 @@ def look_of(index: int, label: str = "") -> Look:
 def looks_of(labels: Iterable[str]) -> tuple[Look, ...]:
     """Looks of several series, in their order; the same names get the same looks in every order."""
     names = tuple(labels)
-    ranked = sorted(names, key=_in_words)
+    ranked = sorted(names, key=in_words)
     return tuple(replace(look_of(ranked.index(name), name), index=index) for index, name in enumerate(names))
 
 
-def _in_words(label: str) -> list[tuple[float, str]]:
+def in_words(label: str) -> list[tuple[float, str]]:
     """What labels are sorted by: words by letters and numbers by size, so that v=2 comes before v=10."""
     words = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label)
     return [(float(word), "") if at % 2 else (-1.0, word) for at, word in enumerate(words)]
@@ -83,3 +106,21 @@ def _in_words(label: str) -> list[tuple[float, str]]:
 def shade_of(series: int) -> float:
     """Opacity of the bands of so many series: many opaque bands would hide the lines."""
     return 0.17 * min(1.0, 3 / series)
+
+
+def palette_css() -> str:
+    """Colours of turns and of stages as variables of a style sheet, in light and dark: --turn-1, --upload, ..."""
+
+    def rule(turns: Mapping[str, str]) -> str:
+        numbered = {f"turn-{at}": colour for at, colour in enumerate(turns.values())}
+        named = {"done": turns["done"], "failed": turns["failed"]}
+        stages = {"download": "download", "train": "gateway", "upload": "upload"}  # most of training is the gateway's
+        parts = {name: PART_COLOURS[stage] for name, stage in stages.items()}
+        return (
+            ":root { "
+            + "".join(f"--{name}: {value.lower()}; " for name, value in (numbered | named | parts).items())
+            + "}"
+        )
+
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ {rule(DARK_TURN_COLOURS)} }}"
+    return f"{rule(TURN_COLOURS)}\n{dark}\n"

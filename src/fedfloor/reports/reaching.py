@@ -1,26 +1,29 @@
-"""How long policies take to reach an accuracy that all of them reach: short rounds and good floors together."""
+"""How long policies take to reach an accuracy, or an error, that all of them reach: short rounds and good floors."""
 
 __all__ = ["reaching"]
 
-from fedfloor.reports.cells import IN_BRACKETS, SMOOTHED, Table, change, duration, percentage, with_interval
+from fedfloor.reports.cells import IN_BRACKETS, Table, change, duration, percentage, plain, smoothing_of, with_interval
 from fedfloor.reports.reading import Collection, ReadRun
-from fedfloor.reports.statistics import final_accuracy, interval, matched, percent_more, reference_of, rounds_to_reach
+from fedfloor.reports.scores import ACCURACY, Score
+from fedfloor.reports.statistics import final_score, interval, matched, percent_more, reference_of, rounds_to_reach
 
-_SHARE = 0.95  #: of the least final accuracy
+#: of the worst final score among the runs of a seed, by which of its values are better
+_SHARES = {"higher": 0.95, "lower": 1.05}
 
 
-def reaching(collection: Collection) -> Table | None:
-    """Rounds and time that every tested series takes to the level of each seed; None without two series.
+def reaching(collection: Collection, score: Score = ACCURACY) -> Table | None:
+    """Rounds and time that every series with tests of this score takes to the level of each seed; None without two.
 
-    A seed counts once all of its runs have ended, because the level rests on their final accuracies.
+    A seed counts once all of its runs have ended, because the level rests on their final scores.
     """
-    tested = [series for series in collection.series if any(run.accuracy[1] for run in series.runs)]
+    tested = [part for part in collection.series if part.score is score and any(run.tests[1] for run in part.runs)]
     if len(tested) < 2:
         return None
-    groups = [runs for runs in matched(*tested, whole=True) if all(run.ended and run.accuracy[1] for run in runs)]
+    groups = [runs for runs in matched(*tested, whole=True) if all(run.ended and run.tests[1] for run in runs)]
     if not groups:
         return None
-    levels = [_SHARE * min(final for run in runs if (final := final_accuracy(run)) is not None) for runs in groups]
+    share, worst = (_SHARES[score.better], min if score.better == "higher" else max)
+    levels = [share * worst(final for run in runs if (final := final_score(run)) is not None) for runs in groups]
     reached = [[_first(run, level) for run in runs] for runs, level in zip(groups, levels, strict=True)]
     against = reference_of(tested)
     base = tested.index(against)
@@ -34,26 +37,27 @@ def reaching(collection: Collection) -> Table | None:
         less = "" if at == base else change(interval(ratios), " %")
         rows.append((series.label, seeds, with_interval(rounds, digits=3), duration(interval(times)), less))
     note = (
-        f"The level is {100 * _SHARE:.0f} % of the least final accuracy among a seed's runs, here "
-        f"{_from_to(levels)}. {SMOOTHED} The last column is that policy's time "
-        f"against {against.label}: mean {IN_BRACKETS}."
+        f"The level is {100 * share:.0f} % of the {'least' if score.better == 'higher' else 'largest'} final "
+        f"{score.name} among a seed's runs, here {_from_to(score, levels)}. {smoothing_of(score)} The last column is "
+        f"that policy's time against {against.label}: mean {IN_BRACKETS}."
     )
     columns = ("policy", "seed numbers", "rounds", collection.clock_name, f"against {against.label}")
-    return Table("time to an accuracy that all reach", columns, tuple(rows), note)
+    return Table(f"time to an {score.name} that all reach", columns, tuple(rows), note)
 
 
 def _first(run: ReadRun, level: float) -> int:
-    """The first round after which the averaged accuracy reaches the level."""
+    """The first round after which the averaged score reaches the level."""
     rounds = rounds_to_reach(run, level)
-    assert rounds is not None, "the last mean is the final accuracy"
+    assert rounds is not None, "the last mean is the final score"
     return rounds
 
 
 def _clock(run: ReadRun, rounds: int) -> float:
-    return run.records[rounds - 1].clock
+    """Time [s] of the first rounds."""
+    return float(run.columns.of_rounds[2, rounds - 1])
 
 
-def _from_to(levels: list[float]) -> str:
-    """Shares as percent: one value, or the range from the lowest to the highest."""
-    least, most = percentage(min(levels)), percentage(max(levels))
+def _from_to(score: Score, levels: list[float]) -> str:
+    """One value, or the range from the lowest to the highest."""
+    least, most = (percentage(level) if score.is_share else plain(level) for level in (min(levels), max(levels)))
     return least if least == most else f"{least} to {most}"

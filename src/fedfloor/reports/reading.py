@@ -1,20 +1,36 @@
 """Runs as a report sees them: read from their folders, put side by side, with the problems of any of them."""
 
-__all__ = ["Collection", "ReadRun", "Series", "beside", "collect", "put_together", "run_folders", "scenario_table"]
+__all__ = [
+    "Collection",
+    "ReadRun",
+    "Series",
+    "beside",
+    "collect",
+    "missing",
+    "put_together",
+    "run_folders",
+    "scenario_table",
+]
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
+
+import numpy as np
 
 from fedfloor.errors import FedfloorError, RunLogError
-from fedfloor.reports.beside import Held, bounds_from, holding_from, tradeoff_from
-from fedfloor.reports.logged import evaluations, read_rounds
+from fedfloor.reports.beside import Holding, about_from, bounds_from, holding_from, tradeoff_from
+from fedfloor.reports.columns import Columns
+from fedfloor.reports.logged import LoggedRounds, read_rounds
+from fedfloor.reports.scores import ACCURACY, SCORES, Score, score_of
 from fedfloor.reports.variants import variants
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import Absent, RoundRecord
-from fedfloor.rounds.summary import RunSummary
+from fedfloor.rounds.summary import RunSummary, summarise
+from fedfloor.runs.about import ABOUT, About
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, TRADEOFF, scenario_of
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import name_now, shown_name
@@ -24,18 +40,20 @@ from fedfloor.theory.tradeoff import TradeoffPoint
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # without slots, so that what costs a look into the log is found out once
 class ReadRun:
     """One run folder."""
 
     folder: Path
     scenario: Scenario
     policy: str  #: with its settings, as names are written now
-    variant: str  #: scenario values in which it differs from the first run; empty for most runs
-    records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass
+    variant: str  #: scenario values in which it differs from the usual ones; empty for most runs
+    records: Sequence[RoundRecord]  #: at least one; those of a log are parsed again in every pass, unlike `columns`
     summary: RunSummary
-    holding: tuple[Held, ...] | None  #: who holds what; training runs have it
+    holding: Holding | None  #: who holds what; training runs have it
     bounds: tuple[Bound, ...] | None  #: written at the end of a training run; None before
+    about: About = field(default_factory=About)
+    _shorter: dict[int, Self] = field(init=False, default_factory=dict)  #: what `first` has returned
 
     @property
     def label(self) -> str:
@@ -50,24 +68,51 @@ class ReadRun:
 
     @property
     def ended(self) -> bool:
-        """Whether no round will follow: all rounds are logged, or the run ended early, as with `--until-accuracy`."""
-        return self.finished or self.bounds is not None
+        """Whether no round will follow: all rounds are logged, or the run ended early, as with `until_accuracy`."""
+        return self.finished or self.bounds is not None or self.about.ended is not None
 
     @property
+    def clock_kind(self) -> str:
+        """Where the times of its rounds come from."""
+        return "simulated" if not self.is_real else self.about.clock or "measured"
+
+    @cached_property
     def is_real(self) -> bool:
-        """Whether real machines ran it, so that its times are measured."""
+        """Whether real machines ran it, whose log has predictions beside times."""
         return any(not isinstance(floor.predicted_s, Absent) for floor in self.records[0].gateways)
 
-    @property
+    @cached_property
     def is_trained(self) -> bool:
         """Whether models were trained, here or on real machines."""
         return self.holding is not None or self.is_real or self.records[0].training_loss is not None
 
+    @cached_property
+    def columns(self) -> Columns:
+        """The log as numbers."""
+        records = self.records
+        return records.columns if isinstance(records, LoggedRounds) else Columns.of(self.scenario, records)
+
     @property
-    def accuracy(self) -> tuple[list[int], list[float]]:
-        """After how many rounds the model was tested, and the accuracy in each test."""
-        tested = evaluations(self.records)
-        return [at for at, _ in tested], [value for _, value in tested]
+    def score(self) -> Score:
+        """What its tests measure."""
+        return score_of(self.scenario)
+
+    @cached_property
+    def tests(self) -> tuple[list[int], list[float]]:
+        """After how many rounds the model was tested, and the accuracy in each test, or the error; see `score`."""
+        number, _, _, accuracy, error = self.columns.of_rounds
+        values = accuracy if self.score is ACCURACY else error
+        at = np.flatnonzero(~np.isnan(values))
+        return number[at].astype(int).tolist(), values[at].tolist()
+
+    def first(self, rounds: int) -> Self:
+        """The run as if it had ended after its first rounds."""
+        if rounds == len(self.records):
+            return self
+        if rounds not in self._shorter:
+            part = self.records[:rounds]
+            self._shorter[rounds] = replace(self, records=part, summary=summarise(part))
+        return self._shorter[rounds]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +121,11 @@ class Series:
 
     label: str
     runs: tuple[ReadRun, ...]  #: by seed
+
+    @property
+    def score(self) -> Score:
+        """What tests of the runs measure."""
+        return self.runs[0].score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +143,11 @@ class Collection:
         return [run for series in self.series for run in series.runs]
 
     @property
+    def scores(self) -> tuple[Score, ...]:
+        """What tests of the runs measure; both if some predict classes and others numbers."""
+        return tuple(score for score in SCORES if any(series.score is score for series in self.series))
+
+    @property
     def has_own_rates(self) -> bool:
         """Whether there are several policies whose training gave each its own target rates."""
         return len(self.series) > 1 and any(
@@ -101,9 +156,12 @@ class Collection:
 
     @property
     def clock_name(self) -> str:
-        """What the time of rounds is called: simulated, measured, or just time if there are runs of both kinds."""
-        kinds = {run.is_real for run in self.runs}
-        return "time" if len(kinds) > 1 else "measured time" if kinds == {True} else "simulated time"
+        """What the time of rounds is called: simulated, measured or modelled, or just time if there are several kinds.
+
+        Modelled times are those of real machines whose rounds take as long as the cost model says.
+        """
+        kinds = {run.clock_kind for run in self.runs}
+        return "time" if len(kinds) > 1 else f"{kinds.pop()} time"
 
 
 def collect(paths: Sequence[Path]) -> Collection:
@@ -145,9 +203,9 @@ def put_together(
 
 
 def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, object]]], problems: list[str]) -> list[ReadRun]:
-    """The runs with what sets each apart from the first; a run that lies in two folders is kept once."""
+    """The runs with what sets each apart; a run that lies in two folders is kept once."""
     distinct: dict[tuple[str, int], ReadRun] = {}
-    names = variants([(run.scenario, table) for run, table in read])
+    names = variants([(run.scenario, _with_strategy(table, run.about)) for run, table in read])
     for (run, _), variant in zip(read, names, strict=True):
         named = replace(run, variant=variant)
         seed = run.scenario.seed
@@ -158,13 +216,17 @@ def _told_apart(read: Sequence[tuple[ReadRun, Mapping[str, object]]], problems: 
     return list(distinct.values())
 
 
+def _with_strategy(table: Mapping[str, object], about: About) -> Mapping[str, object]:
+    """The table of a run's scenario and Flower's strategy, which is a setting of the run too."""
+    return table if about.strategy is None else {**table, "strategy": about.strategy}
+
+
 def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
     """Run folders among the paths and directly below them, each once."""
     reported: set[Path] = set()
     for path in paths:
-        if not path.is_dir():
-            problem = "is a file, not a run folder" if path.exists() else "does not exist"
-            problems.append(f"{path}: {problem}. Name a run folder, or a folder of them")
+        if problem := missing(path):
+            problems.append(problem)
             continue
         if _is_run(path):
             reported.add(path.resolve())
@@ -175,6 +237,14 @@ def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
             what = "holds no run" if any(path.iterdir()) else "is empty"
             problems.append(f"{path}: {what}. Name a folder that `fedfloor run` or `fedfloor compare` has written")
         yield from (part for part in below if part.resolve() not in reported)
+
+
+def missing(path: Path) -> str:
+    """What is wrong with a path that is no folder; empty if it is one."""
+    if path.is_dir():
+        return ""
+    problem = "is a file, not a run folder" if path.exists() else "does not exist"
+    return f"{path}: {problem}. Name a run folder, or a folder of them"
 
 
 def _is_run(path: Path) -> bool:
@@ -201,6 +271,7 @@ def _read(folder: Path, problems: list[str]) -> tuple[ReadRun, Mapping[str, obje
         summary=summary,
         holding=beside(holding_from, folder / HOLDING, problems),
         bounds=() if bounds is None and (folder / BOUNDS).exists() else bounds,
+        about=beside(about_from, folder / ABOUT, problems) or About(),
     )
     return run, table
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from fedfloor.reports.arrays import SeriesArrays, lay_out
 from fedfloor.reports.palette import Look, looks_of
 from fedfloor.reports.reading import Collection
+from fedfloor.reports.scores import Score
 
 Measure = TypeVar("Measure")
 
@@ -27,18 +28,16 @@ class Results:
         return any(len(series.runs) > 1 for series in self.series)
 
     @property
-    def predicts_numbers(self) -> bool:
-        """Whether the models predict numbers, which have an error, in place of classes, which have an accuracy."""
-        return all(run.scenario.training.predicts_numbers for run in self.collection.runs)
-
-    @property
     def has_links(self) -> bool:
         """Whether the links of devices to their gateways cost anything in any run."""
         return any(run.plant.link_costs is not None for series in self.series for run in series.runs)
 
-    def measured(self, measure: Callable[[SeriesArrays], Measure]) -> list[tuple[Look, Measure]]:
-        """Look and measure of every series."""
-        return [(look, measure(series)) for look, series in zip(self.looks, self.series, strict=True)]
+    def measured(
+        self, measure: Callable[[SeriesArrays], Measure], score: Score | None = None
+    ) -> list[tuple[Look, Measure]]:
+        """Look and measure of every series, or of those whose tests measure this score."""
+        pairs = zip(self.looks, self.series, strict=True)
+        return [(look, measure(series)) for look, series in pairs if score in (None, series.score)]
 
 
 def results_of(collection: Collection) -> Results:

@@ -4,32 +4,35 @@ __all__ = [
     "FEWEST_SEEDS",
     "Interval",
     "Judged",
-    "final_accuracy",
+    "final_score",
     "final_tests",
     "first_reaching",
     "interval",
-    "last_accuracy",
+    "last_score",
     "matched",
     "percent_more",
     "reference_of",
     "rounds_to_reach",
+    "score_gain",
     "smoothed",
     "steadiness",
     "window_of",
 ]
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
 from fedfloor.arrays import Floats, Ints
+from fedfloor.reports.palette import in_words
 from fedfloor.reports.policies import solver_of, tradeoff_of
 from fedfloor.reports.reading import ReadRun, Series
-from fedfloor.rounds.summary import RunSummary, final_rounds, summarise
+from fedfloor.reports.scores import score_of
+from fedfloor.rounds.summary import RunSummary, final_rounds
 from fedfloor.scenario import Scenario
 
 #: Seeds that an interval needs at least. With fewer, the factor of the t-distribution is so large (12.7 for two, 4.3
@@ -38,7 +41,12 @@ FEWEST_SEEDS = 4
 
 
 def percent_more(value: float, reference: float) -> float:
-    """By how many percent a value exceeds a reference, which is not 0; negative if it is smaller."""
+    """By how many percent a value exceeds a reference; negative if it is smaller.
+
+    Returns nan if either of them is endless or unknown, or if the reference is 0.
+    """
+    if not (math.isfinite(value) and 0.0 < reference < math.inf):
+        return math.nan
     return 100.0 * (value / reference - 1.0)
 
 
@@ -58,8 +66,8 @@ class Judged(Protocol):
         """The run in a few numbers."""
 
     @property
-    def accuracy(self) -> tuple[list[int], list[float]]:
-        """After how many rounds the model was tested, and the accuracy in each test."""
+    def tests(self) -> tuple[list[int], list[float]]:
+        """After how many rounds the model was tested, and what each test gave; see `score_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +105,21 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def reference_of(candidates: Sequence[Series]) -> Series:
-    """The series that others are compared with: the exact solver and the smallest V, or the first without any V."""
+    """The series that others are compared with: the exact solver and the smallest V, or the first without any V.
+
+    Of several variants of that policy it is the one with the usual settings.
+    """
     ranked = [(rank, series) for series in candidates if (rank := _rank(series)) is not None]
     return min(ranked, key=lambda entry: entry[0])[1] if ranked else candidates[0]
 
 
-def _rank(series: Series) -> tuple[bool, float] | None:
+def _rank(series: Series) -> tuple[bool, float, bool, Sequence[object]] | None:
     """Place of a series among the candidates for a reference, lowest first; None for policies without V."""
     policy = series.runs[0].policy
     tradeoff = tradeoff_of(policy)
-    return None if tradeoff is None else (solver_of(policy) != "exact", tradeoff)
+    if tradeoff is None:
+        return None
+    return solver_of(policy) != "exact", tradeoff, bool(series.runs[0].variant), in_words(series.label)
 
 
 def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
@@ -114,22 +127,14 @@ def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
     by_seed = [{run.scenario.seed: run for run in part.runs} for part in series]
     shared = [seed for seed in by_seed[0] if all(seed in part for part in by_seed)]
     groups = [tuple(part[seed] for part in by_seed) for seed in shared]
-    return groups if whole else [_cut(runs) for runs in groups]
+    if whole:
+        return groups
+    return [tuple(run.first(min(len(part.records) for part in runs)) for run in runs) for runs in groups]
 
 
-def _cut(runs: Sequence[ReadRun]) -> tuple[ReadRun, ...]:
-    least = min(len(run.records) for run in runs)
-    return tuple(
-        run
-        if len(run.records) == least
-        else replace(run, records=run.records[:least], summary=summarise(run.records[:least]))
-        for run in runs
-    )
-
-
-def window_of(run: Judged) -> int:
-    """Number of rounds over which the accuracy of a run is smoothed: as many as make its final accuracy."""
-    return final_rounds(run.summary.rounds)
+def window_of(*runs: Judged) -> int:
+    """Number of rounds over which the tests of runs are smoothed: as many as make the final score of the shortest."""
+    return final_rounds(min((run.summary.rounds for run in runs), default=0))
 
 
 def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:
@@ -141,14 +146,14 @@ def smoothed(rounds: Floats | Ints, values: Floats, window: int) -> Floats:
 
 
 def final_tests(run: Judged) -> tuple[Ints, Floats]:
-    """Rounds and values (k,) of the tests whose mean is the final accuracy: those of the last rounds with a test."""
-    rounds, values = np.array(run.accuracy[0], dtype=int), np.array(run.accuracy[1], dtype=float)
+    """Rounds and values (k,) of the tests whose mean is the final score: those of the last rounds with a test."""
+    rounds, values = np.array(run.tests[0], dtype=int), np.array(run.tests[1], dtype=float)
     last = rounds > (rounds[-1] if rounds.size else 0) - window_of(run)
     return rounds[last], values[last]
 
 
-def final_accuracy(run: Judged) -> float | None:
-    """Mean of the final tests; None without training."""
+def final_score(run: Judged) -> float | None:
+    """Final accuracy or error: the mean of the final tests; None without training."""
     _, values = final_tests(run)
     return float(values.mean()) if values.size else None
 
@@ -165,16 +170,28 @@ def steadiness(run: Judged) -> float | None:
     return math.sqrt(float(apart @ apart) / (values.size - 2))
 
 
-def last_accuracy(run: Judged) -> float | None:
+def last_score(run: Judged) -> float | None:
     """The last evaluation by itself; None without training."""
-    values = run.accuracy[1]
+    values = run.tests[1]
     return values[-1] if values else None
 
 
+def score_gain(ours: Judged, reference: Judged, of: Callable[[Judged], float | None] = final_score) -> float | None:
+    """By how much the score of a run exceeds that of another: points of accuracy, or percent of the other's error.
+
+    None if one of them was not tested, or if they do not measure the same.
+    """
+    score, first, second = score_of(ours.scenario), of(ours), of(reference)
+    if first is None or second is None or score is not score_of(reference.scenario):
+        return None
+    return 100.0 * (first - second) if score.is_share else percent_more(first, second)
+
+
 def rounds_to_reach(run: Judged, level: float) -> int | None:
-    """First round with a whole window of rounds behind it whose smoothed accuracy reaches the level, or None."""
-    rounds, values = np.array(run.accuracy[0], dtype=int), np.array(run.accuracy[1])
-    reached = first_reaching(rounds, values, window_of(run), level)
+    """First round with a whole window of rounds behind it whose smoothed score is no worse than the level, or None."""
+    rounds, values = np.array(run.tests[0], dtype=int), np.array(run.tests[1])
+    sign = 1.0 if score_of(run.scenario).better == "higher" else -1.0
+    reached = first_reaching(rounds, sign * values, window_of(run), sign * level)
     return None if reached is None else int(rounds[reached])
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from fedfloor.errors import FedfloorError, advice_for
 from fedfloor.reports.cells import (
     IN_BRACKETS,
+    LAST_TESTS,
     OWN_RATES,
     Cell,
     Table,
@@ -18,30 +19,36 @@ from fedfloor.reports.cells import (
     duration,
     joined,
     plain,
+    score_cell,
     share_of,
     spread,
     with_interval,
 )
 from fedfloor.reports.claims import claims
-from fedfloor.reports.errors import error_table, final_error
+from fedfloor.reports.errors import error_table
 from fedfloor.reports.policies import solver_of, with_solver
 from fedfloor.reports.reaching import reaching
 from fedfloor.reports.reading import Collection, ReadRun, Series
+from fedfloor.reports.scores import ACCURACY, ERROR, Score
 from fedfloor.reports.statistics import (
     FEWEST_SEEDS,
     Interval,
-    final_accuracy,
+    Judged,
+    final_score,
     final_tests,
     interval,
-    last_accuracy,
+    last_score,
     matched,
     percent_more,
     reference_of,
+    score_gain,
     steadiness,
     window_of,
 )
-from fedfloor.rounds.summary import FINAL_ROUNDS
+from fedfloor.reports.words import NO_LINKS
 from fedfloor.scheduling.registry import shown_name
+
+_STEADINESS = {"accuracy": "steadiness [points]", "error": "steadiness of the error"}  #: columns
 
 
 def tables(collection: Collection) -> tuple[Table, ...]:
@@ -49,7 +56,7 @@ def tables(collection: Collection) -> tuple[Table, ...]:
     candidates = (
         headline(collection),
         error_table(collection),
-        reaching(collection),
+        *(reaching(collection, score) for score in collection.scores),
         claims(collection),
         against(collection),
         solver_gain(collection),
@@ -60,11 +67,13 @@ def tables(collection: Collection) -> tuple[Table, ...]:
 
 def headline(collection: Collection) -> Table:
     """One row per series: how well it learnt, how long it took, and which floors failed."""
+    scores = collection.scores
+    finals = joined(f"final {score.name}" for score in scores)
     notes = [
-        f"Final accuracy is the mean of the tests of the last {FINAL_ROUNDS} rounds, or of the last fifth of a run of "
-        f"fewer than {5 * FINAL_ROUNDS} rounds; steadiness is their standard deviation from the straight line through "
-        "them, so the lower, the steadier."
+        f"{finals[0].upper()}{finals[1:]} {'is' if len(scores) == 1 else 'are'} {LAST_TESTS}; steadiness is their "
+        "standard deviation from the straight line through them, so the lower, the steadier."
     ]
+    notes += [f"The error is the {ERROR.what[0].lower()}{ERROR.what[1:]}; the lower, the better."] * (ERROR in scores)
     notes += _few_tests(collection.runs)
     notes += _over_seeds({len(series.runs) for series in collection.series})
     if not all(run.ended for run in collection.runs):
@@ -77,14 +86,13 @@ def headline(collection: Collection) -> Table:
         "of those of the floors that were selected. `training.min_cut = 1` in the scenario rules it out."
     )
     if not any(run.is_real or device.link for run in collection.runs for device in run.scenario.devices):
-        notes.append("The scenario has no device links, so sending between devices and their gateway costs nothing.")
-    predicts = {run.scenario.training.predicts_numbers for run in collection.runs}
-    result = "final error" if predicts == {True} else "final accuracy"
+        notes.append(NO_LINKS)
     columns = (
-        "policy", result, "steadiness [points]", "mean delay [s]", collection.clock_name, "completed",
-        "failures", "raw samples sent", "worst shortfall", "energy per round [J]", "rounds", "seed numbers",
+        "policy", *(name for score in scores for name in (f"final {score.name}", _STEADINESS[score.name])),
+        "mean delay [s]", collection.clock_name, "completed", "failures", "raw samples sent", "worst shortfall",
+        "energy per round [J]", "rounds", "seed numbers",
     )  # fmt: skip
-    rows = tuple(_headline_row(series) for series in collection.series)
+    rows = tuple(_headline_row(series, scores) for series in collection.series)
     return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
 
 
@@ -109,17 +117,20 @@ def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
     return [f"{runs_told} were not tested in each of these rounds: they have {spread(few)} tests."]
 
 
-def _untested(runs: Sequence[ReadRun]) -> str:
-    errors = [value for run in runs if (value := final_error(run)) is not None]
-    if errors:
-        return with_interval(interval(errors))
-    return "not tested yet" if any(run.is_trained for run in runs) else "no training"
+def _tested(series: Series, score: Score) -> tuple[str, str]:
+    """Final score and steadiness of a series; both are empty if its tests measure another score."""
+    if series.score is not score:
+        return "", ""
+    finals = [value for value in map(final_score, series.runs) if value is not None]
+    deviations = [value for value in map(steadiness, series.runs) if value is not None]
+    if not finals:
+        return "not tested yet" if any(run.is_trained for run in series.runs) else "no training", ""
+    steady = interval([100.0 * value if score.is_share else value for value in deviations]) if deviations else None
+    return score_cell(score, interval(finals)), "" if steady is None else with_interval(steady, digits=2)
 
 
-def _headline_row(series: Series) -> tuple[str, ...]:
+def _headline_row(series: Series, scores: Sequence[Score]) -> tuple[str, ...]:
     runs = series.runs
-    accuracies = [value for value in map(final_accuracy, runs) if value is not None]
-    deviations = [100.0 * value for value in map(steadiness, runs) if value is not None]
     selected = sum(run.summary.selected for run in runs)
     completed = sum(run.summary.completed for run in runs)
     causes: Counter[str] = Counter()
@@ -131,8 +142,7 @@ def _headline_row(series: Series) -> tuple[str, ...]:
 
     return (
         series.label,
-        with_interval(interval(accuracies), " %", scale=0.01, digits=3) if accuracies else _untested(runs),
-        with_interval(interval(deviations), digits=2) if deviations else "",
+        *(cell for score in scores for cell in _tested(series, score)),
         with_interval(mean(lambda run: run.summary.mean_delay)),
         duration(mean(lambda run: run.summary.clock)),
         share_of(completed, selected) if selected else "none selected",
@@ -156,7 +166,8 @@ def _rounds(runs: Sequence[ReadRun]) -> str:
     if all(run.finished for run in runs):
         return done
     state = "ended" if all(run.ended for run in runs) else "still running"
-    return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}"
+    reasons = ", ".join(dict.fromkeys(run.about.ended for run in runs if run.about.ended is not None))
+    return f"{state}: {done} of {spread(run.scenario.rounds for run in runs)}{f' ({reasons})' if reasons else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +181,35 @@ class _Difference:
     whole: bool = False  #: or not cut
 
 
-def _relative(ours: float, reference: float) -> float:
-    """Change in percent; nan if either value is endless or the reference is 0."""
-    return percent_more(ours, reference) if math.isfinite(ours) and 0.0 < reference < math.inf else math.nan
-
-
-def _points(accuracy: Callable[[ReadRun], float | None], ours: ReadRun, reference: ReadRun) -> float | None:
-    first, second = accuracy(ours), accuracy(reference)
-    return None if first is None or second is None else 100.0 * (first - second)
-
-
 def _whole_time(ours: ReadRun, reference: ReadRun) -> float | None:
     """Change of the time in percent; None while one of the runs is still running."""
-    return _relative(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
+    return percent_more(ours.summary.clock, reference.summary.clock) if ours.ended and reference.ended else None
 
 
-def _differences(clock_name: str) -> tuple[_Difference, ...]:
+def _differences(scores: Sequence[Score], clock_name: str) -> tuple[_Difference, ...]:
     """What the table of differences has columns for."""
     return (
-        _Difference("final accuracy [points]", "", 1, partial(_points, final_accuracy)),
-        _Difference("last evaluation [points]", "", 1, partial(_points, last_accuracy)),
-        _Difference("mean delay", " %", 1, lambda a, b: _relative(a.summary.mean_delay, b.summary.mean_delay)),
+        *(entry for score in scores for entry in _of_score(score)),
+        _Difference("mean delay", " %", 1, lambda a, b: percent_more(a.summary.mean_delay, b.summary.mean_delay)),
         _Difference(f"{clock_name}, whole run", " %", 1, _whole_time, whole=True),
         _Difference("worst shortfall", "", 3, lambda a, b: a.summary.shortfall - b.summary.shortfall),
-        _Difference("energy per round", " %", 1, lambda a, b: _relative(a.summary.mean_energy, b.summary.mean_energy)),
+        _Difference(
+            "energy per round", " %", 1, lambda a, b: percent_more(a.summary.mean_energy, b.summary.mean_energy)
+        ),
+    )
+
+
+def _of_score(score: Score) -> tuple[_Difference, _Difference]:
+    """Differences of the final score and of the last test alone."""
+
+    def gain(ours: ReadRun, reference: ReadRun, of: Callable[[Judged], float | None]) -> float | None:
+        return score_gain(ours, reference, of) if ours.score is score else None
+
+    final, last = f"final {score.name}", "last evaluation" if score is ACCURACY else f"last {score.name}"
+    unit, in_name = ("", " [points]") if score.is_share else (score.unit, "")
+    return (
+        _Difference(f"{final}{in_name}", unit, 1, partial(gain, of=final_score)),
+        _Difference(f"{last}{in_name}", unit, 1, partial(gain, of=last_score)),
     )
 
 
@@ -203,7 +219,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     None if there is nothing to compare.
     """
     base = reference_of(collection.series) if reference is None else _named_series(collection, reference)
-    differences = _differences(collection.clock_name)
+    differences = _differences(collection.scores, collection.clock_name)
     rows, single, uneven = [], False, False
     for series in collection.series:
         if series is base:
@@ -232,7 +248,7 @@ def against(collection: Collection, reference: str | None = None) -> Table | Non
     if uneven:
         notes.append(
             "Some runs were tested more often than others at the end of these rounds, as a run is in its own last "
-            "rounds: their final accuracies are means of different numbers of tests."
+            "rounds: their final results are means of different numbers of tests."
         )
     columns = ("policy", "seed numbers", "rounds", *(entry.name for entry in differences))
     return Table(f"against {base.label}", columns, tuple(rows), " ".join(notes))
@@ -267,7 +283,7 @@ def solver_gain(collection: Collection) -> Table | None:
         pairs = matched(exact, others[0]) if others else []
         if not pairs:
             continue
-        delay = interval([_relative(a.summary.mean_delay, b.summary.mean_delay) for a, b in pairs])
+        delay = interval([percent_more(a.summary.mean_delay, b.summary.mean_delay) for a, b in pairs])
         served = interval([_served(a) - _served(b) for a, b in pairs])
         shortfall = interval([a.summary.shortfall - b.summary.shortfall for a, b in pairs])
         means = [

@@ -2,11 +2,17 @@
 
 __all__ = ["variants"]
 
+import json
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cache
 
+from pydantic import BaseModel
+
+from fedfloor.reports.palette import in_words
 from fedfloor.runs.folder import flat
-from fedfloor.scenario import Scenario
+from fedfloor.scenario import Scenario, ScenarioFile
 
 #: free to differ between runs that belong together
 _FREE = ("name", "seed", "rounds", "policy", "training.checkpoint_every")
@@ -19,10 +25,12 @@ Settings = Mapping[str, object]
 
 
 def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
-    """A name for every scenario, given with the table it was read from: how it differs from the first, or empty.
+    """A name for every scenario, given with the table it was read from: how it differs from the usual one, or empty.
 
-    Equal names mean equal settings. A value that is drawn from the plant's seed counts only if it differs between runs
-    of one such seed: then it was set on purpose, and it is compared with the first run like every other value.
+    The usual settings are those of most runs; of several, those with the fewest departures from the defaults of a
+    scenario, then the smaller values. So names do not depend on the order of the runs. Equal names mean equal settings.
+    A value that is drawn from the plant's seed counts only if it differs between runs of one such seed: then it was set
+    on purpose, and it is compared like every other value.
     """
     settings = [_settings(table) for _, table in runs]
     plants = [_plant(table) for _, table in runs]
@@ -31,13 +39,40 @@ def variants(runs: Sequence[tuple[Scenario, Settings]]) -> list[str]:
     channels = [scenario.radio.channels for scenario, _ in runs]
     set_in_plants = _changed(seeds, plants)
     set_in_links = _changed(list(zip(seeds, channels, strict=True)), links)
-    differences = []
-    for own, plant, link, count in zip(settings, plants, links, channels, strict=True):
-        apart = _differences(own, settings[0])
-        apart |= _differences(plant, plants[0], set_in_plants)
-        apart |= _differences(link, links[channels.index(count)], set_in_links)
-        differences.append(apart)
-    return _distinct(differences)
+    on_purpose = [
+        {**own, **{key: plant.get(key) for key in set_in_plants}, **{key: link.get(key) for key in set_in_links}}
+        for own, plant, link in zip(settings, plants, links, strict=True)
+    ]
+    ranked = _ranked(on_purpose)
+    differences: dict[int, Settings] = {}
+    for at in ranked:
+        of_same_channels = next(other for other in ranked if channels[other] == channels[at])
+        apart = _differences(settings[at], settings[ranked[0]])
+        apart |= _differences(plants[at], plants[ranked[0]], set_in_plants)
+        apart |= _differences(links[at], links[of_same_channels], set_in_links)
+        differences[at] = apart
+    names = dict(zip(differences, _distinct(list(differences.values())), strict=True))
+    return [names[at] for at in range(len(runs))]
+
+
+def _ranked(settings: Sequence[Settings]) -> list[int]:
+    """Places of the scenarios, the most usual one first; equal settings have equal ranks."""
+    texts = [json.dumps(own, sort_keys=True, default=str) for own in settings]
+    counts, defaults = Counter(texts), _defaults()
+
+    def rank(at: int) -> tuple[object, ...]:
+        departures = sum(key in defaults and defaults[key] != value for key, value in settings[at].items())
+        return -counts[texts[at]], departures, len(settings[at]), in_words(texts[at])
+
+    return sorted(range(len(settings)), key=rank)
+
+
+@cache
+def _defaults() -> Settings:
+    """What a scenario has that says nothing else."""
+    fields = {name: field for name, field in ScenarioFile.model_fields.items() if not field.is_required()}
+    values = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+    return flat({key: value.model_dump() if isinstance(value, BaseModel) else value for key, value in values.items()})
 
 
 def _settings(table: Settings) -> Settings:

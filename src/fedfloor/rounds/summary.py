@@ -6,18 +6,20 @@ __all__ = [
     "RunSummary",
     "Tally",
     "accuracy_of",
+    "counted_cause",
     "error_of_test",
     "final_rounds",
     "result_of_test",
     "root_mean_square",
     "summarise",
     "summary_row",
+    "value_of_test",
 ]
 
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -25,8 +27,10 @@ import numpy as np
 
 from fedfloor.arrays import Ints
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
+from fedfloor.scheduling.registry import shown_name
 
 FINAL_ROUNDS = 20  #: most rounds at the end of a run whose tests make its final accuracy
+_CAUSES = 20  #: causes of failures that are counted apart; a log has three, unless somebody has changed it
 
 
 def final_rounds(rounds: int) -> int:
@@ -53,12 +57,22 @@ def error_of_test(record: RoundRecord) -> float | None:
     return None if record.accuracy is not None or record.loss is None else root_mean_square(record.loss)
 
 
+def value_of_test(record: RoundRecord) -> float | None:
+    """What the test of a round gave: the accuracy, or the error of a model that predicts numbers; None without."""
+    return error_of_test(record) if record.accuracy is None else record.accuracy
+
+
 def result_of_test(record: RoundRecord) -> str:
     """Accuracy or error of a round's model in words; empty if it was not tested."""
     if record.accuracy is not None:
         return f"accuracy {record.accuracy:.1%}"
     error = error_of_test(record)
     return "" if error is None else f"error {error:.4g}"
+
+
+def counted_cause(cause: str, known: Collection[str]) -> str:
+    """The name under which a cause of failures is counted beside those that are known; `other` if they are many."""
+    return cause if cause in known or len(known) < _CAUSES else "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +118,13 @@ class _FloorTally:
     devices: int = 0
     raw_devices: int = 0
 
-    def add(self, entry: GatewayRecord) -> None:
-        self.target_rates.append(entry.target_rate)
-        self.energies.append(entry.floor_energy)
+    def add(self, entry: GatewayRecord, *, endless: bool) -> None:
+        _add(self.target_rates, entry.target_rate, endless=endless)
+        _add(self.energies, entry.floor_energy, endless=endless)
         self.selected += entry.selected
         self.completed += entry.completed
         if entry.failure:
-            self.failures[entry.failure] += 1
+            self.failures[counted_cause(entry.failure, self.failures)] += 1
         self.devices += len(entry.devices)
         self.raw_devices += entry.raw_devices
 
@@ -124,41 +138,74 @@ class _FloorTally:
         )
 
 
+def _add(numbers: "array[float]", value: float, *, endless: bool) -> None:
+    """Add a number, or add it to the only one, so that memory does not grow."""
+    if endless and numbers:
+        numbers[0] += value
+    else:
+        numbers.append(value)
+
+
 @dataclass
 class Tally:
-    """Rounds counted as they end, so that none of them has to be kept: 16 bytes per round and floor instead."""
+    """Rounds counted as they end, so that none of them has to be kept: 16 bytes per round and floor instead.
 
+    An `endless` tally takes no more memory the longer a run is; it knows no percentile.
+    """
+
+    endless: bool = False
     policy: str = ""
     clock: float = 0.0  #: [s]
+    rounds: int = 0
     delays: "array[float]" = field(default_factory=lambda: array("d"))  #: [s]
     floors: list[_FloorTally] = field(default_factory=list)
 
     def add(self, record: RoundRecord) -> None:
         """Count the next round."""
-        if not self.delays:
+        if not self.rounds:
             self.floors = [_FloorTally(entry.name) for entry in record.gateways]
-        self.policy, self.clock = record.policy, record.clock
-        self.delays.append(record.delay)
+        self.policy, self.clock, self.rounds = record.policy, record.clock, self.rounds + 1
+        _add(self.delays, record.delay, endless=self.endless)
         for floor, entry in zip(self.floors, record.gateways, strict=True):
-            floor.add(entry)
+            floor.add(entry, endless=self.endless)
+
+    @property
+    def mean_delay(self) -> float:
+        """Mean of all rounds so far [s]."""
+        return sum(self.delays) / self.rounds if self.endless else float(np.mean(self.delays))
+
+    @property
+    def selected(self) -> int:
+        """Floor-rounds."""
+        return sum(floor.selected for floor in self.floors)
+
+    @property
+    def completed(self) -> int:
+        """Floor-rounds."""
+        return sum(floor.completed for floor in self.floors)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """Floor-rounds by cause."""
+        failures: Counter[str] = Counter()
+        for floor in self.floors:
+            failures.update(floor.failures)
+        return dict(failures)
 
     def summary(self) -> RunSummary:
         """The summary of at least one round."""
-        rounds = len(self.delays)
-        floors = tuple(floor.summary(rounds) for floor in self.floors)
-        failures: Counter[str] = Counter()
-        for floor in floors:
-            failures.update(floor.failures)
+        floors = tuple(floor.summary(self.rounds) for floor in self.floors)
+        percentile = math.nan if self.endless else float(np.percentile(self.delays, 95, method="inverted_cdf"))
         return RunSummary(
             policy=self.policy,
-            rounds=rounds,
-            mean_delay=float(np.mean(self.delays)),
-            p95_delay=float(np.percentile(self.delays, 95, method="inverted_cdf")),
+            rounds=self.rounds,
+            mean_delay=self.mean_delay,
+            p95_delay=percentile,
             clock=self.clock,
-            mean_energy=sum(chain.from_iterable(floor.energies for floor in self.floors)) / rounds,
-            selected=sum(floor.selected for floor in self.floors),
-            completed=sum(floor.completed for floor in self.floors),
-            failures=dict(failures),
+            mean_energy=sum(chain.from_iterable(floor.energies for floor in self.floors)) / self.rounds,
+            selected=self.selected,
+            completed=self.completed,
+            failures=self.failures,
             shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
             floors=floors,
             device_rounds=sum(floor.devices for floor in self.floors),
@@ -167,7 +214,10 @@ class Tally:
 
 
 def summary_row(summary: RunSummary) -> dict[str, str | int | float]:
-    """A run as one row of a table, with units in its keys; `completed` and `failed` count floor-rounds."""
+    """A run as one row of a table, with units in its keys; `completed` and `failed` count floor-rounds.
+
+    `policy` is the name with all settings, `label` the one that people see.
+    """
     return {
         "policy": summary.policy,
         "rounds": summary.rounds,
@@ -178,6 +228,7 @@ def summary_row(summary: RunSummary) -> dict[str, str | int | float]:
         "completed": summary.completed,
         "failed": sum(summary.failures.values()),
         "shortfall": summary.shortfall,
+        "label": shown_name(summary.policy),
     }
 
 

@@ -147,8 +147,8 @@ def drive(
     """Run the rounds that are left on a plant, which is new or was restored from the checkpoint of earlier rounds.
 
     The folder has begun. The log is written first, then the checkpoint, then the given listeners hear of the round, and
-    last `tell`; then the round is yielded, and nothing of it is kept. `data` is the fingerprint that the next
-    resumption compares.
+    last `tell`; then the round is yielded, and only the last record is kept. If a condition ends the run before its
+    last round, the folder says which. `data` is the fingerprint that the next resumption compares.
     """
     heard, every = list[Listener](), plant.scenario.training.checkpoint_every
     watch = None
@@ -161,16 +161,22 @@ def drive(
         if folder.checkpoints:
             heard.append(Checkpoints(folder.path, plant, folder.log, every, data, folder.run, watch))
     past = () if earlier is None else earlier.records
-    rounds = plant.scenario.rounds - plant.index
-    if past and until.reached(past[-1]):
+    rounds, last = plant.scenario.rounds - plant.index, past[-1] if past else None
+    if last is not None and until.reached(last):
         rounds = 0
-    yield from run_rounds(
+    for ended in run_rounds(
         plant,
         planned.scheduler,
         max(rounds, 0),
-        policy=past[-1].policy if past else str(planned.policy),  # a log keeps the name that an older version wrote
+        policy=str(planned.policy) if last is None else last.policy,  # a log keeps the name that an older version wrote
         clock=0.0 if earlier is None else earlier.checkpoint.clock,
         earlier=past,
         listeners=[*heard, *listeners, Progress(tell)],
         until=until.reached,
-    )
+    ):
+        last = ended.record
+        yield ended
+        del ended
+    reason = None if last is None or last.round + 1 >= plant.scenario.rounds else until.reason(last)
+    if folder is not None and reason is not None:
+        folder.end(reason)

@@ -39,6 +39,7 @@ class Evaluation(Answer):
     error: float  #: root mean square error; absent unless numbers are predicted
     loss: float  #: mean
     confusion: list[list[int]] | None  #: (C, C) true, predicted; null if numbers are predicted
+    labels: list[str]  #: names of the classes by number; absent if they have none
     exported: str | None
 
     def to_pandas(self) -> DataFrame:
@@ -48,15 +49,19 @@ class Evaluation(Answer):
         """
         if self.confusion is None:
             return frame_of({"error": [self.error], "loss": [self.loss]})
-        return frame_of({str(column): [row[column] for row in self.confusion] for column in range(len(self.confusion))})
+        return frame_of({name: [row[at] for row in self.confusion] for at, name in enumerate(self.classes)})
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes, or their numbers as texts; empty if numbers are predicted."""
+        return self.get("labels") or [str(number) for number in range(len(self.confusion or ()))]
 
     def _repr_html_(self) -> str:
         if self.confusion is None:
             return card(f"{self.run}: error {number(self.error)} ({self.samples:,} samples), loss {number(self.loss)}")
-        names = range(len(self.confusion))
-        rows = [(f"true {name}", *self.confusion[name]) for name in names]
+        rows = [(f"true {name}", *row) for name, row in zip(self.classes, self.confusion, strict=True)]
         title = f"test accuracy {self.accuracy:.1%} ({self.samples:,} samples), loss {number(self.loss)}"
-        return card(f"{self.run}: {title}", html_table(("", *(f"predicted {name}" for name in names)), rows))
+        return card(f"{self.run}: {title}", html_table(("", *(f"predicted {name}" for name in self.classes)), rows))
 
 
 @undisturbed()
@@ -110,6 +115,8 @@ def evaluate_run(
     )
     if confusion is None:
         evaluation["error"] = root_mean_square(loss)
+    elif holding.classes:
+        evaluation["labels"] = list(holding.classes)
     return evaluation
 
 

@@ -32,7 +32,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -47,6 +47,7 @@ from fedfloor.rounds.listeners.tensorboard import EVENTS
 from fedfloor.rounds.placing import misplaced
 from fedfloor.rounds.problems import problem_of
 from fedfloor.rounds.record import RoundRecord
+from fedfloor.runs.about import ABOUT, About
 from fedfloor.runs.copies import remove_copies, write_copies
 from fedfloor.scenario import Scenario, build, read
 from fedfloor.scenario.profiles import PROFILES
@@ -90,6 +91,7 @@ class RunFolder:
     checkpoints: bool  #: whether the run takes any
     fresh: bool  #: nothing is left of it unless a round is logged
     run: str = ""  #: fingerprint of the scenario
+    about: About = field(default_factory=About)
     _log: RoundLog | None = None
 
     @property
@@ -98,10 +100,18 @@ class RunFolder:
         assert self._log is not None
         return self._log
 
-    def begin(self, scenario_toml: str, rounds: int = 0, *, copies: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    def begin(
+        self,
+        scenario_toml: str,
+        rounds: int = 0,
+        *,
+        copies: Mapping[str, bytes] = MappingProxyType({}),
+        about: About = About(),  # noqa: B008  # frozen
+    ) -> None:
         """Write the scenario and open the log, to continue after `rounds` rounds; what was logged later is dropped.
 
-        `copies` are the hardware profiles that the scenario names, by their names in the folder.
+        `copies` are the hardware profiles that the scenario names, by their names in the folder. `about` is what sets
+        the run apart from most others; it is written if it says anything.
         """
         self.run = fingerprint_of(scenario_toml)
         try:
@@ -109,11 +119,22 @@ class RunFolder:
                 make_private(self.path / CHECKPOINT)
             cut_log(self.path, rounds)
             (self.path / BOUNDS).unlink(missing_ok=True)  # they describe the shorter run
+            (self.path / ABOUT).unlink(missing_ok=True)  # so does the reason why it ended
             self._log = RoundLog.open(self.path, append=rounds > 0)
             write_copies(self.path, copies)
             write_whole(self.path / SCENARIO, scenario_toml.encode())
         except OSError as error:
             raise _unwritable(self.path, error) from None
+        self._tell(about)
+
+    def end(self, reason: str) -> None:
+        """Write down which condition has ended the run before its last round."""
+        self._tell(replace(self.about, ended=reason))
+
+    def _tell(self, about: About) -> None:
+        self.about, facts = about, {key: value for key, value in asdict(about).items() if value is not None}
+        if facts:
+            write_json(self.path / ABOUT, facts)
 
     def close(self) -> None:
         """Close the files; a new run without a single round leaves nothing behind."""
@@ -121,7 +142,7 @@ class RunFolder:
             self._log.close()
         with contextlib.suppress(OSError):  # what others put there stays
             if self.fresh and not _has_round(self.path):
-                for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING, MACHINES):
+                for name in (ROUNDS, TIMINGS, SCENARIO, HOLDING, MACHINES, ABOUT):
                     (self.path / name).unlink(missing_ok=True)
                 if (self.path / CHECKPOINT).is_dir():
                     (self.path / CHECKPOINT).rmdir()
@@ -143,10 +164,10 @@ def _refuse_incomplete(path: Path) -> None:
 
 def refuse_links(path: Path) -> None:
     """Refuse a run folder in which a link stands for a file: writing it would change a file somewhere else."""
-    for name in (CHECKPOINT, PROFILES, SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, BOUNDS, EVENTS, RUN_ID):
+    for name in (CHECKPOINT, PROFILES, SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, ABOUT, BOUNDS, EVENTS, RUN_ID):
         if (path / name).is_symlink():
             problem = "is a symbolic link, and a run writes only files of its own"
-            raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder with --out")
+            raise RunLogError(f"{path / name}: {problem}. Put the file itself there, or name another folder")
 
 
 def _has_round(path: Path) -> bool:
@@ -162,7 +183,7 @@ def _never_began(path: Path) -> bool:
     """Whether a folder holds only what a run leaves that ended in its first round, on a full disk for example."""
     names = {entry.name for entry in path.iterdir() if not (entry.name.startswith(".") and entry.suffix == ".part")}
     ours = names <= {CHECKPOINT, ROUNDS} or (
-        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, MACHINES, CHECKPOINT, PROFILES}
+        {ROUNDS, TIMINGS} <= names <= {ROUNDS, TIMINGS, SCENARIO, HOLDING, MACHINES, ABOUT, CHECKPOINT, PROFILES}
     )
     return ours and not _has_round(path) and not any((path / CHECKPOINT).glob("[!.]*"))
 
@@ -175,7 +196,7 @@ def fingerprint_of(scenario_toml: str) -> str:
 
 def own_files(folder: Path) -> list[Path]:
     """The files that a run needs to resume."""
-    names = (SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, BOUNDS)
+    names = (SCENARIO, ROUNDS, TIMINGS, HOLDING, MACHINES, ABOUT, BOUNDS)
     below = [part for own in (CHECKPOINT, PROFILES) for part in (folder / own).glob("*")]
     return [*below, *(folder / name for name in names)]
 
@@ -197,10 +218,10 @@ def refuse_filled(path: Path) -> None:
     if not filled:
         return
     if all((path / name).exists() for name in (ROUNDS, SCENARIO, CHECKPOINT)):
-        advice = "Resume it with --resume, name another folder with --out, or remove it"
+        advice = "Resume it with --resume, or resume=True in Python, name another folder, or remove it"
         raise RunLogError(f"{path}: is not empty: it holds a training run. {advice}")
     refuse_other_runs(path)
-    raise RunLogError(f"{path}: is not empty. Name another folder with --out, or remove it")
+    raise RunLogError(f"{path}: is not empty. Name another folder, or remove it")
 
 
 def refuse_other_runs(path: Path) -> None:
@@ -208,8 +229,8 @@ def refuse_other_runs(path: Path) -> None:
     below = runs_below(path)
     if below:
         problem = f"is not empty: it holds the runs {_listed(below)}"
-        one = f"Resume one of them with --out {path / below[0]} --resume"
-        several = "all of them by naming all their policies with --resume"
+        one = f"Resume one of them by naming its own folder {path / below[0]}"
+        several = "all of them by naming all their policies"
         raise RunLogError(f"{path}: {problem}. {one}, or {several}. For a new run, name another folder")
 
 

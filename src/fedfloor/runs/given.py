@@ -9,15 +9,13 @@ from pathlib import Path
 from fedfloor.errors import PolicyError, RunLogError, shown
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.rounds.record import RoundRecord
-from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, policy_for
+from fedfloor.runs.logged import decider_of, round_with
+from fedfloor.runs.plan import PlannedRound, own_policy, policy_for
 from fedfloor.runs.planned import ScenarioSource, label_of, load
-from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.history import no_history
 from fedfloor.scheduling.objects import PolicySource
-from fedfloor.scheduling.policies.ddsra import Ddsra
-from fedfloor.scheduling.registry import PolicySpec, may_keep_state, tradeoff_of_spec
 from fedfloor.scheduling.traits import needs_history, needs_training
 
 
@@ -28,7 +26,7 @@ def first_round(
     scenario = load(source, own=own)
     if policy is None:
         refuse_code(scenario, "policy", file=label_of(source), own=own)
-    own_spec, weight = _own_policy(scenario)
+    own_spec, weight = own_policy(scenario)
     spec, scheduler = policy_for(own_spec, weight, policy, solver)
     if needs_training(scheduler):
         problem = f"policy {shown(str(spec))}: decides by training, of which there is none before the first round"
@@ -48,21 +46,8 @@ def round_of_run(
     *,
     folder: Path | None,
 ) -> PlannedRound:
-    """A round of a run, for a policy, or for the one that decided it; `folder` is the run's, if it has one."""
+    """A round of a run of this process, for a policy, or for the one that decided it; `folder` is the run's, if any."""
     if not 0 <= index < len(records):
         raise RunLogError(f"run: has the rounds 0 to {len(records) - 1}, got {index}. Name one of them")
-    own_spec, weight = _own_policy(scenario)
-    spec, scheduler = policy_for(own_spec, weight, policy, solver)
-    state = next(replayed(scenario, records[: index + 1], first=index, with_history=needs_history(scheduler)))
-    if lacks_sample_losses(scheduler, state):
-        problem = f"has no root mean squares of sample losses, by which the policy {shown(spec.name)} decides"
-        raise RunLogError(f"run: {problem}. Give another policy, or a run with this one")
-    logged = records[index] if policy is None and solver is None and may_keep_state(spec) else None
-    return PlannedRound(state, weight, spec, scheduler, run=folder, logged=logged)
-
-
-def _own_policy(scenario: Scenario) -> tuple[PolicySpec, float]:
-    """A scenario's own policy, and its V; ddsra's default if it has none."""
-    spec = PolicySpec.of(scenario.policy)
-    tradeoff = tradeoff_of_spec(spec)
-    return spec, Ddsra().tradeoff if tradeoff is None else tradeoff
+    decider = decider_of(scenario, policy, solver, folder=folder, own=True, once=True)
+    return round_with(decider, scenario, records, index)

@@ -1,8 +1,9 @@
 """Logged rounds, ready to be decided again."""
 
-__all__ = ["Decider", "decider_of", "logged_round"]
+__all__ = ["Decider", "decider_of", "logged_round", "round_with"]
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +11,12 @@ from fedfloor.errors import RunLogError, shown
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
-from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, policy_for
+from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, own_policy, policy_for
 from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.objects import PolicySource
-from fedfloor.scheduling.policies.ddsra import Ddsra
-from fedfloor.scheduling.registry import PolicySpec, may_keep_state, tradeoff_of_spec
+from fedfloor.scheduling.registry import PolicySpec, may_keep_state
 from fedfloor.scheduling.state import RoundState, Scheduler
 from fedfloor.scheduling.traits import first_delay, needs_history
 
@@ -25,11 +25,11 @@ from fedfloor.scheduling.traits import first_delay, needs_history
 class Decider:
     """A policy that decides rounds of a run again."""
 
-    folder: Path  #: of the run
+    folder: Path | None  #: of the run; None if only this process has it
     tradeoff_v: float  #: what the objective is computed with if the policy has no V of its own
     spec: PolicySpec  #: with every setting filled in
     scheduler: Scheduler
-    is_bound: bool  #: whether its decisions must be the logged ones
+    is_bound: bool  #: whether a decision that is not the logged one is an error
 
     @property
     def needs_history(self) -> bool:
@@ -45,36 +45,36 @@ class Decider:
         """A round, ready to be decided, from its state as `replayed` returns it and from its record."""
         if lacks_sample_losses(self.scheduler, state):
             problem = f"has no root mean squares of sample losses, by which the policy {shown(self.spec.name)} decides"
-            advice = "Name a round of a run with this policy, or another policy"
-            raise RunLogError(f"{self.folder / ROUNDS}: {problem}. {advice}")
+            place = "run" if self.folder is None else self.folder / ROUNDS
+            raise RunLogError(f"{place}: {problem}. Name another policy, or a round of a run with this one")
         if not _same_energy(record, state):
-            problem = f"{self.folder}: {SCENARIO} and {ROUNDS} disagree about the energy of round {state.index}"
+            problem = (
+                f"{self.folder or 'run'}: {SCENARIO} and {ROUNDS} disagree about the energy of round {state.index}"
+            )
             raise RunLogError(f"{problem}. One of the two was changed; restore it, or run again")
         logged = record if self.is_bound else None
         return PlannedRound(state, self.tradeoff_v, self.spec, self.scheduler, run=self.folder, logged=logged)
 
 
 def decider_of(
-    folder: Path,
     scenario: Scenario,
     policy: PolicySource | None = None,
     solver: str | None = None,
     *,
+    folder: Path | None,
     own: bool = False,
     once: bool = False,
 ) -> Decider:
     """A policy for the rounds of a run, or the one that decided them.
 
-    `own` allows the run folder to name the code of that policy; `once` says that it decides one round only.
+    `own` allows the run folder to name the code of that policy; `once` says that it decides one round only. Without a
+    folder the run is this process's own.
     """
-    if policy is None:
+    if policy is None and folder is not None:
         refuse_code(scenario, "policy", file=folder / SCENARIO, own=own)
-    own_spec = PolicySpec.of(scenario.policy)
-    tradeoff = tradeoff_of_spec(own_spec)
-    weight = Ddsra().tradeoff if tradeoff is None else tradeoff
+    own_spec, weight = own_policy(scenario)
     spec, scheduler = policy_for(own_spec, weight, policy, solver, once=once)
-    is_bound = policy is None and solver is None and may_keep_state(spec)
-    return Decider(folder, weight, spec, scheduler, is_bound)
+    return Decider(folder, weight, spec, scheduler, policy is None and solver is None and may_keep_state(spec))
 
 
 def logged_round(
@@ -84,11 +84,16 @@ def logged_round(
     records = read_records(folder)
     if not 0 <= index < len(records):
         last = f"the last one is {len(records) - 1}" if records else "none is logged"
-        raise RunLogError(f"{folder}: --round must be a logged round, got {index}; {last}")
-    scenario, logged = scenario_of(folder), records[: index + 1]
-    decider = decider_of(folder, scenario, policy, solver, own=own, once=True)
-    check_records(logged, scenario, folder)
-    state = next(replayed(scenario, logged, first=index, with_history=decider.needs_history))
+        raise RunLogError(f"{folder}: the round must be a logged one, got {index}; {last}")
+    scenario = scenario_of(folder)
+    decider = decider_of(scenario, policy, solver, folder=folder, own=own, once=True)
+    check_records(records[: index + 1], scenario, folder)
+    return round_with(decider, scenario, records, index)
+
+
+def round_with(decider: Decider, scenario: Scenario, records: Sequence[RoundRecord], index: int) -> PlannedRound:
+    """A round of a run, ready to be decided."""
+    state = next(replayed(scenario, records[: index + 1], first=index, with_history=decider.needs_history))
     return decider.round(state, records[index])
 
 

@@ -151,7 +151,7 @@ def check_options(options: object) -> None:
 
 def _refuse_useless_address(options: "RunOptions | CompareOptions") -> None:
     if options.ray_address is not None and options.engine != "ray":
-        problem = f"ray_address: is used only with --engine ray, got {shown(options.ray_address)}"
+        problem = f"ray_address: is used only with the engine 'ray', got {shown(options.ray_address)}"
         raise ScenarioError(f"{problem}. Name the engine, or leave the address out")
 
 
@@ -161,7 +161,7 @@ def refuse_until(scenario: "Scenario", accuracy: float | None) -> None:
         problem = (
             f"until_accuracy: the scenario has training.task = 'regression', so there is no accuracy, got {accuracy}"
         )
-        raise ScenarioError(f"{problem}. Use --until-loss: the mean squared error on the test set")
+        raise ScenarioError(f"{problem}. Use until_loss: the mean squared error on the test set")
 
 
 def _problem(kind: object, option: Option, value: object) -> str:

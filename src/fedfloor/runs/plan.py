@@ -7,12 +7,15 @@ __all__ = [
     "PlannedRound",
     "answer",
     "export_snapshot",
+    "is_logged",
     "lacks_sample_losses",
+    "own_policy",
     "policy_for",
     "snapshot_round",
 ]
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,26 +33,29 @@ from fedfloor.rounds.outcome import Outcome
 from fedfloor.rounds.plants.simulated import simulated_outcome
 from fedfloor.runs.answers import Answer
 from fedfloor.runs.target import refuse_target
+from fedfloor.scenario import Scenario
 from fedfloor.scheduling.checking import check_decision, decide
 from fedfloor.scheduling.conversion import snapshot_of, state_of
 from fedfloor.scheduling.history import no_history
 from fedfloor.scheduling.objects import PolicySource, name_policy
+from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.registry import (
     PolicySpec,
     make_policy,
     parse_policy,
     shown_name,
     solver_of,
+    tradeoff_of_spec,
     with_settings,
 )
 from fedfloor.scheduling.snapshot import Snapshot, is_snapshot
 from fedfloor.scheduling.solver.compiling import defer
-from fedfloor.scheduling.state import IDLE, Decision, RoundState, Scheduler
+from fedfloor.scheduling.state import Decision, RoundState, Scheduler
 from fedfloor.scheduling.traits import first_delay, needs_history, needs_sample_losses, solution_of, tradeoff_of
 from fedfloor.scheduling.usage import FloorUsage, objective_of, usage_of
 
 if TYPE_CHECKING:
-    from fedfloor.rounds.record import RoundRecord
+    from fedfloor.rounds.record import Measured, RoundRecord
 
 
 class DevicePlan(TypedDict):
@@ -128,8 +134,7 @@ class PlanAnswer(Answer):
             )
             for entry in self.gateways
         ]
-        settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
-        name = shown_name(f"{self.policy}:{settings}" if settings else self.policy)
+        name = shown_name(str(PolicySpec(self.policy, tuple(self.settings.items()))))
         picture = bars(
             [(entry["name"], entry["delay_s"]) for entry in self.gateways if entry["channel"] is not None], "s"
         )
@@ -178,6 +183,13 @@ def lacks_sample_losses(scheduler: Scheduler, state: RoundState) -> bool:
     return bool(np.any((state.history.completed > 0) & np.isnan(state.history.last_rms_loss)))
 
 
+def own_policy(scenario: Scenario) -> tuple[PolicySpec, float]:
+    """A scenario's own policy, and the V of its objective: ddsra's default if the policy has none."""
+    spec = PolicySpec.of(scenario.policy)
+    tradeoff = tradeoff_of_spec(spec)
+    return spec, Ddsra().tradeoff if tradeoff is None else tradeoff
+
+
 def policy_for(
     own: PolicySpec, tradeoff_v: float, policy: PolicySource | None, solver: str | None, *, once: bool = True
 ) -> tuple[PolicySpec, Scheduler]:
@@ -189,12 +201,12 @@ def policy_for(
         defer()
     if policy is not None and not isinstance(policy, str):
         if solver is not None:
-            problem = f"--solver {solver}: the policy {type(policy).__name__} is an object, which has all its settings"
+            problem = f"solver {solver}: the policy {type(policy).__name__} is an object, which has all its settings"
             raise PolicyError(f"{problem}. Leave the solver out")
         return name_policy(policy).spec, policy
     spec = own if policy is None else parse_policy(policy)
     if policy is not None and solver is not None and solver_of(spec) is not None:
-        raise PolicyError(f"--solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
+        raise PolicyError(f"solver {solver}: the policy '{policy}' names a solver too. Leave one of them out")
     return make_policy(with_settings(spec, tradeoff=tradeoff_v, solver=solver))
 
 
@@ -208,15 +220,10 @@ def answer(planned: PlannedRound) -> PlanAnswer:
     if solution is not None:
         check_decision(state, decision)
     outcome = simulated_outcome(state, decision)
-    if planned.logged is not None and not _is_logged(planned.logged, state, decision, outcome):
-        problem = f"policy {shown(str(spec))}: decides round {state.index} otherwise than {planned.run} has logged it"
-        reason = "it keeps state on itself between rounds, or its code has changed"
-        advice = "Keep nothing between rounds (docs/policies.md); --policy decides the round anew"
-        raise PolicyError(f"{problem}: {reason}. {advice}")
     usage = usage_of(state, decision.channel, outcome.allocation)
     delay = round_delay(usage.delay, decision.selected)
     weight = planned.tradeoff_v if tradeoff is None else tradeoff
-    return PlanAnswer(
+    decided = PlanAnswer(
         policy=spec.name,
         settings=dict(spec.settings),
         solver=solver_of(spec),
@@ -231,24 +238,38 @@ def answer(planned: PlannedRound) -> PlanAnswer:
             for m in range(state.floors)
         ],
     )
+    if planned.logged is not None and not is_logged(planned.logged, decided):
+        problem = f"policy {shown(str(spec))}: decides round {state.index} otherwise than {planned.run} has logged it"
+        reason = "it keeps state on itself between rounds, or its code has changed"
+        advice = "Keep nothing between rounds (docs/policies.md). A policy that you name decides the round anew"
+        raise PolicyError(f"{problem}: {reason}. {advice}")
+    return decided
 
 
-def _is_logged(record: "RoundRecord", state: RoundState, decision: Decision, outcome: Outcome) -> bool:
-    """Whether a decision gives the floors the channels, weights, cuts, frequencies and powers that a record has."""
-    floor, allocation = state.plant.devices.floor, outcome.allocation
-    for m, gateway in enumerate(record.gateways):
-        if decision.channel[m] != (IDLE if gateway.channel is None else gateway.channel):
+def is_logged(record: "RoundRecord", decided: PlanAnswer) -> bool:
+    """Whether a decision gives the floors the channels, weights, cuts, frequencies and powers that a record has.
+
+    Another machine may round the last digits otherwise. What a log of an earlier version lacks is not compared.
+    """
+    for gateway, floor in zip(record.gateways, decided.gateways, strict=True):
+        if floor["channel"] != gateway.channel:
             return False
         if not gateway.selected:
             continue
-        if decision.weight is not None and gateway.weight != float(decision.weight[m]):
+        if [device["cut"] for device in floor["devices"]] != [device.cut for device in gateway.devices]:
             return False
-        decided = zip(allocation.cut[floor == m].tolist(), allocation.frequency[floor == m].tolist(), strict=True)
-        if list(decided) != [(device.cut, device.gateway_frequency_hz) for device in gateway.devices]:
-            return False
-        if gateway.power_w != float(allocation.power[m]):
+        frequencies = [device["gateway_frequency_hz"] for device in floor["devices"]]
+        numbers: list[tuple[float | None, Measured]] = [(floor["power_w"], gateway.power_w)]
+        numbers += [(floor.get("weight"), gateway.weight)]
+        numbers += zip(frequencies, (device.gateway_frequency_hz for device in gateway.devices), strict=True)
+        if not all(_is_same(value, logged) for value, logged in numbers):
             return False
     return True
+
+
+def _is_same(value: float | None, logged: "Measured") -> bool:
+    """Whether a number is the one in the log; true if one of them is not there."""
+    return value is None or not isinstance(logged, float | int) or math.isclose(value, logged, rel_tol=1e-9)
 
 
 def _gateway_plan(

@@ -286,7 +286,11 @@ def with_folders(
     for index, folder in enumerate(folders):
         if len(folder.name) > _LONGEST_FOLDER:
             problem = f"its settings make a folder name of {len(folder.name)} characters, at most {_LONGEST_FOLDER} are"
-            advice = "Name a folder with --out" if len(runs) == 1 and not nested else "Run it by itself with --out"
+            advice = (
+                "Name a folder for it"
+                if len(runs) == 1 and not nested
+                else "Run it by itself, in a folder that you name"
+            )
             raise PolicyError(f"policy {shown(str(runs[index].policy))}: {problem} possible. {advice}")
         if folder in folders[:index]:
             raise PolicyError(f"policy {shown(str(runs[index].policy))}: is given twice. Leave one out")

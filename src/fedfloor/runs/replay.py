@@ -4,7 +4,7 @@ __all__ = ["replayed"]
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 
 import numpy as np
 
@@ -18,9 +18,16 @@ from fedfloor.scheduling.state import RoundState
 
 
 def replayed(
-    scenario: Scenario, records: Sequence[RoundRecord], first: int = 0, *, with_history: bool = False
+    scenario: Scenario,
+    records: Iterable[RoundRecord],
+    first: int = 0,
+    *,
+    only: Container[int] | None = None,
+    with_history: bool = False,
 ) -> Iterator[RoundState]:
     """The states at the start of the logged rounds, from round `first` on; the records must fit the scenario.
+
+    `only` leaves out all other rounds. Records are taken one by one, each before its state.
 
     Queues, rates and losses come from the log, and so does the history, if it is asked for. The weather is drawn again,
     unless the record carries it. What the batteries held follows from the weather of earlier rounds and the energy
@@ -31,7 +38,8 @@ def replayed(
     last_loss = np.full(len(scenario.floors), np.nan)
     past = HistoryBuilder(len(scenario.floors)) if with_history else None
     for index, record in enumerate(records):
-        if index >= first or carries:
+        is_asked_for = index >= first and (only is None or index in only)
+        if is_asked_for or carries:
             plant.index = index
             plant.queue = np.array([gateway.queue for gateway in record.gateways])
             plant.target_rate = np.array([gateway.target_rate for gateway in record.gateways])
@@ -40,7 +48,7 @@ def replayed(
                 state = dataclasses.replace(state, weather=record.weather.weather)
             if past is not None:
                 state = dataclasses.replace(state, history=past.history)
-            if index >= first:
+            if is_asked_for:
                 yield state
         if past is not None:
             past.add(result_of(record))

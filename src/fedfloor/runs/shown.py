@@ -8,7 +8,7 @@ from fedfloor.notebooks.cards import Curve, card, curves, html_table, number
 from fedfloor.notebooks.frames import DataFrame, frame_of
 from fedfloor.rounds.columns import Grain, columns_of
 from fedfloor.rounds.record import RoundRecord
-from fedfloor.rounds.summary import RunSummary
+from fedfloor.rounds.summary import RunSummary, value_of_test
 
 
 class Shown:
@@ -27,7 +27,7 @@ class Shown:
 def run_card(
     title: str, summary: RunSummary, records: Sequence[RoundRecord], more: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """A run in a notebook: a few numbers, and the accuracy over rounds; without training, the delay of every round."""
+    """A run in a notebook: a few numbers, and the accuracy or error over rounds; without tests, the delay of each."""
     failures = ", ".join(f"{cause} {count}" for cause, count in sorted(summary.failures.items())) or "none"
     rows = [
         *more,
@@ -38,9 +38,10 @@ def run_card(
         ("worst shortfall", number(summary.shortfall)),
         ("energy per round", f"{number(summary.mean_energy)} J"),
     ]
-    tests = [(record.round + 1, record.accuracy) for record in records if record.accuracy is not None]
+    tests = [(record.round + 1, value) for record in records if (value := value_of_test(record)) is not None]
     if tests:
-        picture = curves([Curve([at for at, _ in tests], [value for _, value in tests])], "rounds", "accuracy")
+        name = "error" if all(record.accuracy is None for record in records) else "accuracy"
+        picture = curves([Curve([at for at, _ in tests], [value for _, value in tests])], "rounds", name)
     else:
         delays = [record.delay for record in records]
         picture = curves([Curve(range(len(delays)), delays)], "round", "delay [s]")

@@ -229,7 +229,7 @@ def job_of(scenario: Scenario, device: str, *, sample_losses: bool = False) -> J
     training = scenario.training
     if not has_device(device):
         raise ModelError(
-            f"--device {device}: torch finds no such device on this machine. Leave the option out to train on the CPU"
+            f"device {device}: torch finds no such device on this machine. Leave it out to train on the CPU"
         )
     network = network_of(scenario.model, scenario.seed)
     layers = describe(network, scenario.model.input, label=scenario.model.name)
@@ -291,7 +291,7 @@ def _engine(job: Job, samples: Samples, options: RunOptions) -> AbstractContextM
     if options.engine == "local":
         return engine_for(job, samples, options.workers or cores())
     if job.device != "cpu":
-        raise ModelError(f"--engine ray trains on the CPU, got --device {job.device}. Leave one of them out")
+        raise ModelError(f"engine ray: trains on the CPU, got the device {job.device}. Leave one of them out")
     from fedfloor.workers.cluster import actors_for  # noqa: PLC0415  # ray is loaded only for this
 
     return actors_for(job, samples, options.workers, options.ray_address)

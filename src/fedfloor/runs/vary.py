@@ -11,6 +11,7 @@ __all__ = [
     "Grid",
     "GridSettings",
     "PlannedGrid",
+    "claimed_grid",
     "csv_text",
     "planned_grid",
     "simulate_grid",
@@ -26,7 +27,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -124,23 +125,28 @@ def planned_grid(
     out: Path | None = None,
 ) -> PlannedGrid:
     """Every combination of settings with every policy, all checked; each has a folder below `out` if that is given."""
-    axes = dict(_axes(settings))
+    axes, word = dict(_axes(settings)), _word(settings)
     given = {"seed": seed, "rounds": rounds}
     for key in axes:
         taken = [text.partition("=")[0].strip() for text in overrides]
         taken += [name for name, value in given.items() if value is not None]
         if key in taken:
-            raise ScenarioError(f"--vary {named(key)}: is set to one value too. Leave one of the two out")
+            raise ScenarioError(f"{word}{named(key)}: is set to one value too. Leave one of the two out")
     combinations = [*itertools.product(*axes.values())]
-    values = [tuple(value_of(text, f"--vary {named(text)}") for text in texts) for texts in combinations]
+    values = [tuple(value_of(text, f"{word}{named(text)}") for text in texts) for texts in combinations]
     chosen: list[PolicySource | None] = [*policies] or [None]
     runs: list[PlannedRun] = []
     for texts in combinations:
         set_here = [f"{key}={text}" for key, text in zip(axes, texts, strict=True)]
-        runs += [
-            planned_run(scenario, policy, rounds, seed=seed, overrides=[*overrides, *set_here], own=own)
-            for policy in chosen
-        ]
+        try:
+            runs += [
+                planned_run(scenario, policy, rounds, seed=seed, overrides=[*overrides, *set_here], own=own)
+                for policy in chosen
+            ]
+        except FedfloorError as error:  # the user has written it in another place
+            for text in set_here:
+                error.args = (str(error).replace(f"--set {named(text)}", f"{word}{named(text)}"),)
+            raise
     labels = [str(run.policy) for run in runs[: len(chosen)]]
     for label in labels:
         if labels.count(label) > 1:
@@ -153,33 +159,41 @@ def planned_grid(
     return PlannedGrid(tuple(axes), settings_of_runs, tuple(runs), out, here=objects)
 
 
+@contextmanager
+def claimed_grid(grid: PlannedGrid) -> Iterator[None]:
+    """Refuse a folder with anything else in it, and keep other grids out of it until the block ends."""
+    if grid.folder is None:
+        yield
+        return
+    _refuse_foreign(grid.folder)
+    with only_writer(grid.folder, again="repeat the command"):
+        for part in grid.folder.glob(".*.part"):  # of a process that was killed
+            shutil.rmtree(part, ignore_errors=True)
+        yield
+
+
 def simulate_grid(
     grid: PlannedGrid, *, on_round: Callable[[int, int], None] = lambda *_: None
 ) -> tuple[RunSummary, ...]:
     """Simulate what is not finished yet, in several processes if it takes long; summaries in the order of the runs.
 
-    `on_round` is called with the number of a simulation and how many of its rounds are done.
+    `on_round` is called with the number of a simulation and how many of its rounds are done. The folder must be
+    claimed.
     """
-    with ExitStack() as stack:
-        if grid.folder is not None:
-            _refuse_foreign(grid.folder)
-            stack.enter_context(only_writer(grid.folder, again="repeat the command"))
-            for part in grid.folder.glob(".*.part"):  # of a process that was killed
-                shutil.rmtree(part, ignore_errors=True)
-        runs = grid.runs
-        summaries = {number: done for number, run in enumerate(runs) if (done := _finished(run)) is not None}
-        for number, summary in summaries.items():
-            on_round(number, summary.rounds)
-        waiting = [number for number in range(len(runs)) if number not in summaries]
+    runs = grid.runs
+    summaries = {number: done for number, run in enumerate(runs) if (done := _finished(run)) is not None}
+    for number, summary in summaries.items():
+        on_round(number, summary.rounds)
+    waiting = [number for number in range(len(runs)) if number not in summaries]
+    began = time.monotonic()
+    while waiting:
+        number, *waiting = waiting
+        summaries[number] = _simulate(runs[number], lambda done, number=number: on_round(number, done))  # type: ignore[misc]
+        is_long = (time.monotonic() - began) * len(waiting) > _LONG
+        if is_long and not grid.here and min(cores(), len(waiting)) > 1:
+            summaries |= _simulated_elsewhere({at: runs[at] for at in waiting}, on_round)
+            break
         began = time.monotonic()
-        while waiting:
-            number, *waiting = waiting
-            summaries[number] = _simulate(runs[number], lambda done, number=number: on_round(number, done))  # type: ignore[misc]
-            is_long = (time.monotonic() - began) * len(waiting) > _LONG
-            if is_long and not grid.here and min(cores(), len(waiting)) > 1:
-                summaries |= _simulated_elsewhere({at: runs[at] for at in waiting}, on_round)
-                break
-            began = time.monotonic()
     return tuple(summaries[number] for number in range(len(runs)))
 
 
@@ -200,6 +214,11 @@ def value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
+def _word(settings: GridSettings) -> str:
+    """What stands before the name of a setting in messages: the argument, or the option whose texts it has."""
+    return "settings: " if isinstance(settings, Mapping) else "--vary "
+
+
 def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Key and values, as texts, of every setting that varies."""
     if isinstance(settings, Mapping):
@@ -211,15 +230,15 @@ def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
     if not pairs:
         problem = "must be a mapping such as {'radio.channels': [1, 2]}, or a list such as ['radio.channels=1,2']"
         raise ScenarioError(f"settings: {problem}, got {shown(settings)}")
-    keys = [key for key, _ in pairs]
+    keys, word = [key for key, _ in pairs], _word(settings)
     for key, texts in pairs:
         if not isinstance(key, str) or not key:
             raise ScenarioError(f"settings: keys must be texts such as 'radio.channels', got {shown(key)}")
         if keys.count(key) > 1:
-            raise ScenarioError(f"--vary {named(key)}: is given twice. Write all its values after one equals sign")
-        values = [repr(value_of(text, f"--vary {named(key)}")) for text in texts]
+            raise ScenarioError(f"{word}{named(key)}: is given twice. Write all its values after one equals sign")
+        values = [repr(value_of(text, f"{word}{named(key)}")) for text in texts]
         if twice := [text for text, value in zip(texts, values, strict=True) if values.count(value) > 1]:
-            raise ScenarioError(f"--vary {named(key)}: {named(twice[0])} is given twice. Leave one out")
+            raise ScenarioError(f"{word}{named(key)}: {named(twice[0])} is given twice. Leave one out")
         yield key, tuple(texts)
 
 
@@ -295,7 +314,7 @@ def _finished(run: PlannedRun) -> RunSummary | None:
     check_records(records, run.scenario, run.folder)
     if len(records) != run.scenario.rounds:
         problem = f"has {len(records)} rounds, but {run.scenario.rounds} are asked for"
-        raise RunLogError(f"{run.folder}: {problem}. Name another folder with --out, or remove this one")
+        raise RunLogError(f"{run.folder}: {problem}. Name another folder, or remove this one")
     return summarise(records)
 
 

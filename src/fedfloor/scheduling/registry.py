@@ -163,7 +163,7 @@ def with_settings(spec: PolicySpec, *, tradeoff: float, solver: str | None) -> P
     if solver is not None:
         if kind.solver_setting is None:
             problem = f"the policy {shown(str(spec))} has no solver to choose"
-            raise PolicyError(f"--solver {solver}: {problem}. Leave the option out")
+            raise PolicyError(f"solver {solver}: {problem}. Leave it out")
         settings[kind.solver_setting] = solver
     return PolicySpec(spec.name, tuple(settings.items()))
 

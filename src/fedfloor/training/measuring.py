@@ -240,7 +240,7 @@ def _warm_up(parts: Sequence[Part], x: Tensor, y: Tensor, name: str) -> float:
             timed_step(parts, len(parts) // 2, x, y)
         except ValueError as error:  # such as a normalisation of a single sample
             problem = f"a step with a batch of {len(x)} failed: {error}"
-            raise ModelError(f"model '{name}': {problem}. Choose another --batch") from error
+            raise ModelError(f"model '{name}': {problem}. Choose another size of batches") from error
         seconds = time.perf_counter() - begin
     return seconds
 

@@ -28,7 +28,7 @@ try:
     from ray.util.queue import Empty, Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ModuleNotFoundError as error:
-    raise MissingExtraError("--engine ray", "ray") from error
+    raise MissingExtraError("the engine 'ray'", "ray") from error
 
 
 R = TypeVar("R")
@@ -62,7 +62,7 @@ def connected(address: str | None = None) -> Iterator[None]:
     try:
         if here and ray.util.get_node_ip_address() != "127.0.0.1":  # a version of Ray that works in another way
             problem = f"Ray {ray.__version__} cannot be kept from listening on the network"
-            raise ScenarioError(f"--engine ray: {problem}. Start a cluster yourself and name it with --ray-address")
+            raise ScenarioError(f"engine ray: {problem}. Start a cluster yourself and name its address")
         yield
     finally:
         ray.shutdown()
@@ -88,7 +88,7 @@ def _check_address(address: str | None) -> None:
     if address is None or address in ("auto", "local"):
         return
     if not (colon and port.isdigit()):
-        raise ScenarioError(f"--ray-address: must be HOST:PORT, for example 10.0.0.1:6379, got '{address}'")
+        raise ScenarioError(f"ray_address: must be HOST:PORT, for example 10.0.0.1:6379, got '{address}'")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
     except (OSError, OverflowError) as error:
@@ -96,7 +96,7 @@ def _check_address(address: str | None) -> None:
 
 
 def _no_answer(address: str, reason: str) -> ScenarioError:
-    problem = f"--ray-address {address}: no cluster answers: {reason}"
+    problem = f"ray_address {address}: no cluster answers: {reason}"
     return ScenarioError(f"{problem}. Start one with `ray start --head`, or leave the address out")
 
 

@@ -27,7 +27,8 @@ def test_floors_are_matched_by_name_where_seeds_differ(real: ReadRun) -> None:
         floor.model_copy(update={"name": {"press": "mill"}.get(floor.name, floor.name)})
         for floor in real.scenario.floors
     )
-    other = dataclasses.replace(real, scenario=real.scenario.model_copy(update={"floors": floors}))
+    scenario = real.scenario.model_copy(update={"floors": floors})
+    other = dataclasses.replace(real, scenario=scenario, records=tuple(real.records))
     participation = measure(series_of(real, other))
     assert participation.floors == ("press", "paint", "mill")
     assert np.allclose(participation.achieved[0], participation.achieved[2])

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedfloor.reports.figures.time_per_floor import measure, plot
+from fedfloor.reports.figures.time_per_floor import FIGURE, measure
 from fedfloor.reports.reading import ReadRun
 from fedfloor.reports.results import results_of
+from tests.conftest import known
 from tests.reports.logs import Record, changed, series_of, simulated
 from tests.reports.made_up import gathered, made_up
 
@@ -30,7 +31,7 @@ def test_a_floor_that_never_was_picked_has_no_split(real: ReadRun) -> None:
 
 def test_every_series_has_a_panel_and_a_series_without_picks_an_empty_one() -> None:
     idle = made_up("random", selected=[False] * len(made_up("random").scenario.floors))
-    panels = plot(results_of(gathered(idle, made_up("round_robin"))))
+    panels = known(FIGURE.plot)(results_of(gathered(idle, made_up("round_robin"))))
     assert [(panel.id, panel.title, panel.series) for panel in panels] == [
         ("time-0", "Time: random", 0),
         ("time-1", "Time: round_robin", 1),

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedfloor.reports.arrays import lay_out_run
 from fedfloor.reports.figures.turns import draw, explore, measure
-from fedfloor.reports.palette import COLOURS, PART_COLOURS, TURN_COLOURS
+from fedfloor.reports.palette import COLOURS, DARK_TURN_COLOURS, PART_COLOURS, TURN_COLOURS
 from fedfloor.reports.results import results_of
 from tests.reports.made_up import gathered, made_up
 
@@ -37,5 +37,5 @@ def test_the_picture_names_only_what_occurs() -> None:
 
 
 def test_no_colour_means_two_things() -> None:
-    every = [*COLOURS, *PART_COLOURS.values(), *TURN_COLOURS.values()]
+    every = [*COLOURS, *PART_COLOURS.values(), *TURN_COLOURS.values(), *DARK_TURN_COLOURS.values()]
     assert len({colour.lower() for colour in every}) == len(every)

@@ -70,6 +70,21 @@ def test_the_numbers_are_those_of_the_report(growing: Growing) -> None:
     assert run["measured"] is True
 
 
+def test_causes_that_somebody_made_up_do_not_fill_the_memory(growing: Growing) -> None:
+    def fail(at: int, record: dict[str, Any]) -> None:
+        next(entry for entry in record["gateways"] if entry["selected"]).update(completed=False, failure=f"cause {at}")
+
+    growing.change(fail)
+    growing.write(0, ROUNDS)
+    watched = Watched(growing.folder)
+    assert sum(run_of(watched)["failures"].values()) == ROUNDS
+    results = watched._results([])
+    assert results is not None
+    run = results.series[0].runs[0]
+    assert (len(run.causes), run.causes[-1]) == (21, "other")
+    assert (run.failure >= 0).sum() == ROUNDS
+
+
 def test_a_run_that_predicts_numbers_has_an_error_and_the_least_is_the_best(growing: Growing) -> None:
     growing.predict_numbers([9.0, 4.0, 6.25])
     growing.write(0, 15)
@@ -92,6 +107,21 @@ def test_predictions_are_absent_where_nothing_is_measured(growing: Growing) -> N
     assert state["runs"][0]["measured"] is False
 
 
+def test_a_folder_says_that_a_run_ended_early_and_that_its_times_are_modelled(growing: Growing) -> None:
+    growing.change(as_of_a_real_plant)
+    growing.write(0, 4)
+    watched, about = Watched(growing.folder), growing.folder / "about.json"
+    assert run_of(watched)["status"] == "going"
+    about.write_text('{"ended": "until_clock=1", "clock": "modelled"}')
+    run = run_of(watched)
+    assert (run["status"], run["measured"], run["modelled"]) == ("ended", False, True)
+    assert collect([growing.folder]).clock_name == "modelled time"
+    about.write_text('{"ended": 3}')
+    assert run_of(watched)["status"] == "going"
+    assert "about.json: ended" in json.loads(watched.figures())["problems"][0]
+    assert "about.json: ended" in collect([growing.folder]).problems[0]
+
+
 def test_arrays_are_those_of_the_report(growing: Growing) -> None:
     growing.change(as_of_a_real_plant)
     growing.write(0, 20)
@@ -102,7 +132,7 @@ def test_arrays_are_those_of_the_report(growing: Growing) -> None:
     results = watched._results([])
     assert results is not None
     ours, theirs = results.series[0].runs[0], lay_out_run(collect([growing.folder]).runs[0])
-    for name in ("rounds", "clock", "accuracy", "completed", "upload", "cut", "device_energy", "target"):
+    for name in ("rounds", "clock", "accuracy", "completed", "upload", "cut", "device_energy", "target", "failure"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
@@ -328,7 +358,7 @@ def test_thinning_keeps_the_picked_rounds_and_every_blocks_evaluation(numbers: b
     later.thin(8)
     expected = [picked(block, 8) for block in range(ROUNDS // 8)]
     for kept in (later, at_once):
-        assert list(kept.logged(growing.log).rounds) == expected
+        assert (kept.logged(growing.log).columns.of_rounds[0] - 1).tolist() == expected
         assert len(kept.evaluations()) == ROUNDS // 8  # a test every five rounds, so every block of eight has one
         tested = [value for _, value in kept.evaluations()]
         assert tested == sorted(tested)

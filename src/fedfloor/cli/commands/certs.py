@@ -5,6 +5,7 @@ What prints certificates is imported after the call, which says so if the extra 
 
 __all__ = ["certs_app", "certs_init", "certs_issue", "certs_renew", "certs_revoke", "certs_show"]
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -171,7 +172,7 @@ def certs_show(folder: FolderArgument, form: FormatOption = Format.TABLE) -> Non
     from fedfloor import api
 
     register = api.list_certificates(folder)
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import print_result
     from fedfloor.cli.show.certificates import print_register, register_as_json
 
-    print_json(register_as_json(register)) if form is Format.JSON else print_register(folder, register)
+    print_result(register, form, partial(print_register, folder), register_as_json)

@@ -59,7 +59,7 @@ def compare(
     Example:  fedfloor compare quick --policy ddsra:v=1 --policy random --seeds 2
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
     from fedfloor.cli.show.comparisons import comparing
     from fedfloor.cli.show.reports import print_problems, print_report
 
@@ -73,7 +73,7 @@ def compare(
             raise StoppedRunError("every run keeps its last checkpoint. Resume with the same command") from None
     if done.report is not None:
         print_problems(done.report)
-        print_json(done.report.as_json()) if form is Format.JSON else print_report(done.report)
+        print_result(done.report, form, print_report, lambda report: report.as_json())
     if done.failed:
         name, reason = next(iter(done.failed.items()))
         more = f" and {len(done.failed) - 1} more" if len(done.failed) > 1 else ""

@@ -71,13 +71,13 @@ def data_show(
     Example:  fedfloor data show quick --set data.partition=dirichlet
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
     from fedfloor.cli.show.datasets import print_holding
     from fedfloor.cli.show.watching import working
 
     with own_code_on_stderr(), working(f"reading the data of {scenario}") as show:
         table = api.holding(scenario, overrides or (), seed=seed, data_dir=data_dir, own=own, on_step=show)
-    print_json(table) if form is Format.JSON else print_holding(table)
+    print_result(table, form, print_holding)
 
 
 @data_app.command("verify")
@@ -98,11 +98,11 @@ def data_verify(
     from dataclasses import asdict
 
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
     from fedfloor.cli.show.datasets import print_verified, refuse_wrong
     from fedfloor.cli.show.watching import working
 
     with own_code_on_stderr(), working(f"reading {name}") as show:
         verified = api.verify_data(name, data_dir, overrides=overrides or (), own=own, on_step=show)
-    print_json(asdict(verified)) if form is Format.JSON else print_verified(verified)
+    print_result(verified, form, print_verified, asdict)
     refuse_wrong(verified)

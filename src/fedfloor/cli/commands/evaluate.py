@@ -27,10 +27,10 @@ def evaluate(
     Example:  fedfloor evaluate runs/demo --export model.safetensors
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
     from fedfloor.cli.show.runs import print_evaluation
     from fedfloor.cli.show.watching import working
 
     with own_code_on_stderr(), working(f"testing the model of {folder}") as show:
         evaluation = api.evaluate(folder, export=export, data_dir=data_dir, own=own, on_step=show)
-    print_json(evaluation) if form is Format.JSON else print_evaluation(evaluation)
+    print_result(evaluation, form, print_evaluation)

@@ -14,8 +14,8 @@ def list_(form: FormatOption = Format.TABLE) -> None:
     Example:  fedfloor list --format json
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import print_result
     from fedfloor.cli.show.scenarios import print_listing
 
     groups = api.listing()
-    print_json(groups) if form is Format.JSON else print_listing(groups)
+    print_result(groups, form, print_listing)

@@ -2,6 +2,8 @@
 
 __all__ = ["local_plant"]
 
+from functools import partial
+
 from fedfloor.cli.options import (
     Format,
     FormatOption,
@@ -16,8 +18,8 @@ from fedfloor.cli.options import (
     app,
     with_options,
 )
+from fedfloor.cli.serving import run_plant
 from fedfloor.deploy.options import LocalOptions
-from fedfloor.errors import StoppedRunError
 
 
 @app.command("local-plant")
@@ -42,18 +44,10 @@ def local_plant(
     Example:  fedfloor local-plant quick --set training.min_cut=1 --set baseline.cut=1 --set participation.rates=uniform
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
-    from fedfloor.cli.show.machines import deployed_as_json, logging_to_stderr, plant_view, print_deployed
+    from fedfloor.cli.show.machines import plant_view
 
-    with own_code_on_stderr():
-        (planned,) = api.plan_runs(
-            scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own,
-            out=out, training=True, resume=options.resume,
-        )  # fmt: skip
-        assert planned.folder is not None
-        with logging_to_stderr(quiet=True), plant_view(planned, quiet=quiet) as view:
-            try:
-                done = api.serve_here(planned, options, own=own, on_event=view.show)
-            except KeyboardInterrupt:
-                raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
-    print_json(deployed_as_json(done)) if form is Format.JSON else print_deployed(done)
+    run_plant(
+        scenario, policy, rounds, form, seed=seed, overrides=overrides or (), own=own, out=out, resume=options.resume,
+        view=partial(plant_view, quiet=quiet),
+        serve=lambda planned, tell: api.serve_here(planned, options, own=own, on_event=tell),
+    )  # fmt: skip

@@ -48,11 +48,11 @@ def plan(
     Example:  cat round.json | fedfloor plan - --format json
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json, working
+    from fedfloor.cli.show.bare import deciding, own_code_on_stderr, print_json
 
     with own_code_on_stderr():
         planned = api.plan_round(source, policy, solver=solver, index=index, own=own)
-        with working(planned.first_delay):
+        with deciding(planned.first_delay):
             decided = api.decide_round(planned, export=export)
     if form is Format.JSON:
         print_json(decided)

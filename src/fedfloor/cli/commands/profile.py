@@ -3,8 +3,10 @@
 __all__ = ["profile"]
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -89,52 +91,23 @@ def profile(
     Example:  fedfloor profile cnn --costs measured --batch 10,50 --out machine.json
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
-    from fedfloor.cli.show.hardware import measuring, print_hardware, print_shares
-    from fedfloor.cli.show.scenarios import print_profile
 
-    measured, batches = costs is CostModel.MEASURED, _batches(batch)
-    for option, value, fits, needed in (
-        ("--scenario", scenario, measured, "--costs measured"),
-        ("--frequency-ghz", frequency_ghz, measured, "--costs measured"),
-        ("--power-w", power_w, measured, "--costs measured"),
-        ("--out", out, measured or compare, "--costs measured or --compare"),
-        ("FILE", files, compare, "--compare"),
-    ):
-        if value and not fits:
-            given = str(value[0] if isinstance(value, list) else value)
-            raise ProfileError(f"{option}: has an effect only with {needed}, got {shown(given)}. Leave it out")
-    if measured and compare:
-        raise ProfileError("--compare: cannot be used with --costs measured. Measure first, then compare")
-    if compare and costs is not None:
-        problem = "has no effect with --compare, which shows all of them"
-        raise ProfileError(f"--costs: {problem}, got {shown(costs.value)}. Leave it out")
-    if compare and form is ProfileFormat.TOML:
-        raise ProfileError("--format: must be table or json with --compare, got 'toml'. Choose one of them")
-    if frequency_ghz is not None and not math.isfinite(frequency_ghz):  # typer lets nan through
-        problem = f"must be a number from 1e-6 to 1000, got {frequency_ghz}"
-        raise ProfileError(f"--frequency-ghz: {problem}. Give the clock of the processor in GHz")
-    if measured and form is ProfileFormat.TOML:
-        raise ProfileError("--format: must be table or json with --costs measured, got 'toml'. Choose one of them")
-    if measured:
-        with own_code_on_stderr(), measuring(scenario or model or "", quiet=quiet) as progress:
-            machine = api.measure(
-                model,
-                shape,
-                batches=batches,
-                scenario=scenario,
-                overrides=overrides or (),
-                own=own,
-                frequency=None if frequency_ghz is None else 1e9 * frequency_ghz,
-                power=power_w,
-                out=out,
-                on_plan=progress.on_plan,
-                on_step=progress.on_step,
-            )
-        if form is ProfileFormat.JSON:
-            print_json(machine.model_dump(mode="json", exclude_none=True))
-        else:
-            print_hardware(machine, out)
+    batches = _batches(batch)
+    _refuse_misfits(
+        form,
+        costs,
+        compare,
+        {"--scenario": scenario, "--frequency-ghz": frequency_ghz, "--power-w": power_w},
+        out,
+        files,
+    )
+    if costs is CostModel.MEASURED:
+        frequency = None if frequency_ghz is None else 1e9 * frequency_ghz
+        measure = partial(
+            api.measure, model, shape, batches=batches, scenario=scenario, overrides=overrides or (), own=own,
+            frequency=frequency, power=power_w, out=out,
+        )  # fmt: skip
+        _measure(measure, scenario or model or "", out, form, quiet=quiet)
         return
     if model is None:
         raise ProfileError("MODEL: is missing. Name one, as in `fedfloor profile cnn`")
@@ -142,21 +115,91 @@ def profile(
         raise ProfileError(f"--batch: must be one number without --costs measured, got {shown(batch)}. Give one")
     samples = batches[0] if batches else 50
     if compare:
-        profiles = [*compare, *(files or ())]
-        with own_code_on_stderr():
-            shares = api.compare_profiles(model, profiles, shape, batch=samples, overrides=overrides or (), out=out)
-        print_json(shares.table()) if form is ProfileFormat.JSON else print_shares(shares, out)
-        return
+        _compare(model, shape, samples, [*compare, *(files or ())], overrides or (), out, form)
+    else:
+        _count(model, shape, samples, costs or CostModel.EXACT, overrides or (), form)
+
+
+def _refuse_misfits(
+    form: ProfileFormat,
+    costs: CostModel | None,
+    compare: Sequence[Path] | None,
+    of_measuring: Mapping[str, float | str | None],
+    out: Path | None,
+    files: Sequence[Path] | None,
+) -> None:
+    """Refuse options that have no effect in the mode that is asked for, and those that exclude each other."""
+    measured = costs is CostModel.MEASURED
+    for option, value, fits, needed in (
+        *((option, value, measured, "--costs measured") for option, value in of_measuring.items()),
+        ("--out", out, measured or compare, "--costs measured or --compare"),
+        ("FILE", files, compare, "--compare"),
+    ):
+        if value and not fits:
+            given = str(value[0] if isinstance(value, Sequence) and not isinstance(value, str) else value)
+            raise ProfileError(f"{option}: has an effect only with {needed}, got {shown(given)}. Leave it out")
+    if measured and compare:
+        raise ProfileError("--compare: cannot be used with --costs measured. Measure first, then compare")
+    if compare and costs is not None:
+        problem = "has no effect with --compare, which shows all of them"
+        raise ProfileError(f"--costs: {problem}, got {shown(costs.value)}. Leave it out")
+    if form is ProfileFormat.TOML and (compare or measured):
+        mode = "--compare" if compare else "--costs measured"
+        raise ProfileError(f"--format: must be table or json with {mode}, got 'toml'. Choose one of them")
+    frequency_ghz = of_measuring["--frequency-ghz"]
+    if isinstance(frequency_ghz, float) and not math.isfinite(frequency_ghz):  # typer lets nan through
+        problem = f"must be a number from 1e-6 to 1000, got {frequency_ghz}"
+        raise ProfileError(f"--frequency-ghz: {problem}. Give the clock of the processor in GHz")
+
+
+def _measure(measure: Callable[..., Any], name: str, out: Path | None, form: ProfileFormat, *, quiet: bool) -> None:
+    """Time every layer of a model on this machine."""
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
+    from fedfloor.cli.show.hardware import measuring, print_hardware
+
+    with own_code_on_stderr(), measuring(name, quiet=quiet) as progress:
+        machine = measure(on_plan=progress.on_plan, on_step=progress.on_step)
+    print_result(
+        machine,
+        form,
+        lambda done: print_hardware(done, out),
+        lambda done: done.model_dump(mode="json", exclude_none=True),
+    )
+
+
+def _compare(
+    model: str,
+    shape: str | None,
+    samples: int,
+    profiles: Sequence[Path],
+    overrides: Sequence[str],
+    out: Path | None,
+    form: ProfileFormat,
+) -> None:
+    """Show shares of the layers by both cost models and by hardware profiles."""
+    from fedfloor import api
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
+    from fedfloor.cli.show.hardware import print_shares
+
     with own_code_on_stderr():
-        network = api.profile(
-            model, shape, batch=samples, costs=(costs or CostModel.EXACT).value, overrides=overrides or ()
-        )
-    if form is ProfileFormat.JSON:
-        print_json(network.table())
-    elif form is ProfileFormat.TOML:
+        shares = api.compare_profiles(model, profiles, shape, batch=samples, overrides=overrides, out=out)
+    print_result(shares, form, lambda done: print_shares(done, out), lambda done: done.table())
+
+
+def _count(
+    model: str, shape: str | None, samples: int, costs: CostModel, overrides: Sequence[str], form: ProfileFormat
+) -> None:
+    """Show FLOPs and bytes of every layer and every cut."""
+    from fedfloor import api
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
+    from fedfloor.cli.show.scenarios import print_profile
+
+    with own_code_on_stderr():
+        network = api.profile(model, shape, batch=samples, costs=costs.value, overrides=overrides)
+    if form is ProfileFormat.TOML:
         print(network.layers_toml)
     else:
-        print_profile(network)
+        print_result(network, form, print_profile, lambda done: done.table())
 
 
 def _batches(text: str | None) -> list[int]:

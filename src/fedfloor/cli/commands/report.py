@@ -33,10 +33,10 @@ def report(
     Example:  fedfloor report runs/compared --csv rounds.csv
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import print_json
+    from fedfloor.cli.show.bare import print_result
     from fedfloor.cli.show.reports import print_problems, print_report, reporting
 
     with reporting(quiet=quiet) as on_step:
         done = api.report(runs, out=out, csv=csv, pdf=pdf, on_step=on_step)
     print_problems(done)
-    print_json(done.as_json()) if form is Format.JSON else print_report(done)
+    print_result(done, form, print_report, lambda report: report.as_json())

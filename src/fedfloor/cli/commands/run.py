@@ -2,6 +2,7 @@
 
 __all__ = ["run"]
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -49,7 +50,7 @@ def run(
     Example:  fedfloor run quick --policy ddsra:v=1 --policy random --out runs/first
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
     from fedfloor.cli.show.runs import as_json, print_training
     from fedfloor.cli.show.watching import training
 
@@ -65,4 +66,4 @@ def run(
                     runs.append(api.run_planned(planned, options, on_event=view.show))
                 except KeyboardInterrupt:
                     raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
-    print_json([as_json(done) for done in runs]) if form is Format.JSON else print_training(runs, theory=theory)
+    print_result(runs, form, partial(print_training, theory=theory), lambda every: [as_json(done) for done in every])

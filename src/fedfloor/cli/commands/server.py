@@ -2,6 +2,8 @@
 
 __all__ = ["server"]
 
+from functools import partial
+
 from fedfloor.cli.options import (
     Format,
     FormatOption,
@@ -16,8 +18,8 @@ from fedfloor.cli.options import (
     app,
     with_options,
 )
+from fedfloor.cli.serving import run_plant
 from fedfloor.deploy.options import ServerOptions
-from fedfloor.errors import StoppedRunError
 
 
 @app.command()
@@ -41,20 +43,11 @@ def server(
     Example:  fedfloor server plant.toml --listen 0.0.0.0:7443 --certs certs --out runs/plant
     """
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
-    from fedfloor.cli.show.machines import deployed_as_json, listening, logging_to_stderr, print_deployed
-    from fedfloor.cli.show.watching import training
+    from fedfloor.cli.show.machines import base_station_view, listening
 
     address = listening(options.listen)
-    with own_code_on_stderr():
-        (planned,) = api.plan_runs(
-            scenario, [] if policy is None else [policy], rounds, seed=seed, overrides=overrides or (), own=own,
-            out=out, training=True, resume=options.resume,
-        )  # fmt: skip
-        assert planned.folder is not None
-        with logging_to_stderr(quiet=quiet), training(planned, quiet=quiet) as view:
-            try:
-                done = api.serve(planned, options, on_event=view.show, on_listening=address)
-            except KeyboardInterrupt:
-                raise StoppedRunError(api.what_is_left(planned.folder, view.done)) from None
-    print_json(deployed_as_json(done)) if form is Format.JSON else print_deployed(done)
+    run_plant(
+        scenario, policy, rounds, form, seed=seed, overrides=overrides or (), own=own, out=out, resume=options.resume,
+        view=partial(base_station_view, quiet=quiet),
+        serve=lambda planned, tell: api.serve(planned, options, on_event=tell, on_listening=address),
+    )  # fmt: skip

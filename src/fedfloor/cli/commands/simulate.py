@@ -59,7 +59,7 @@ def simulate(
         _simulate_grid(scenario, settings, policies or (), rounds, form, out, quiet, seed, overrides or (), own)
         return
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_csv, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_csv, print_result
     from fedfloor.cli.show.runs import as_json, columns_of_runs, print_simulation
     from fedfloor.cli.show.watching import simulating
 
@@ -77,7 +77,7 @@ def simulate(
     if form is RunFormat.CSV:
         print_csv(columns_of_runs(runs))
     else:
-        print_json([as_json(run) for run in runs]) if form is RunFormat.JSON else print_simulation(runs)
+        print_result(runs, form, print_simulation, lambda every: [as_json(run) for run in every])
 
 
 def _simulate_grid(
@@ -94,7 +94,7 @@ def _simulate_grid(
 ) -> None:
     """Simulate every combination of settings, and print one table."""
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_csv, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_csv, print_result
     from fedfloor.cli.show.grids import grid_json, print_grid, varying
 
     with own_code_on_stderr(), varying(quiet=quiet) as progress:
@@ -110,4 +110,4 @@ def _simulate_grid(
     if form is RunFormat.CSV:
         print_csv(grid.columns())
     else:
-        print_json(grid_json(grid)) if form is RunFormat.JSON else print_grid(grid)
+        print_result(grid, form, print_grid, grid_json)

@@ -38,16 +38,14 @@ def tradeoff(
     Example:  fedfloor tradeoff paper-cifar10 --rounds 300
     """
     from dataclasses import asdict
+    from functools import partial
 
     from fedfloor import api
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_json
+    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
     from fedfloor.cli.show.tradeoffs import print_tradeoff, sweeping
 
     with own_code_on_stderr():
         resolved = api.load(scenario, overrides or (), seed=seed, rounds=rounds, own=own)
     with sweeping(resolved, quiet=quiet) as on_round:
         points = api.tradeoff(resolved, on_round=on_round)
-    if form is Format.JSON:
-        print_json([asdict(point) for point in points])
-    else:
-        print_tradeoff(resolved, points)
+    print_result(points, form, partial(print_tradeoff, resolved), lambda every: [asdict(point) for point in every])

@@ -1,14 +1,16 @@
 """What needs no rich, which takes long to load: JSON, CSV, that a decision is being made, and what own code prints."""
 
-__all__ = ["own_code_on_stderr", "print_csv", "print_json", "working"]
+__all__ = ["deciding", "own_code_on_stderr", "print_csv", "print_json", "print_result"]
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any
+from typing import Any, TypeVar
 
 from fedfloor.files import finite
+
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -21,6 +23,16 @@ def own_code_on_stderr() -> Iterator[None]:
 def print_json(value: object) -> None:
     """One JSON document on standard output, in ASCII, so that it needs no `printable`."""
     print(json.dumps(finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def print_result(
+    result: Result,
+    form: str,
+    show: Callable[[Result], None],
+    as_json: Callable[[Result], object] = lambda result: result,
+) -> None:
+    """Print the result of a command in the form that was asked for: for people, or as JSON."""
+    print_json(as_json(result)) if form == "json" else show(result)
 
 
 def print_csv(columns: Mapping[str, Sequence[object]]) -> None:
@@ -36,7 +48,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def working(note: str = "") -> Iterator[None]:
+def deciding(note: str = "") -> Iterator[None]:
     """A spinner on standard error while a single decision is made; without a terminal there is only the note."""
     if sys.stderr is None or not sys.stderr.isatty():
         if note:

@@ -1,6 +1,14 @@
 """What the programs of a real plant print."""
 
-__all__ = ["PlantView", "deployed_as_json", "listening", "logging_to_stderr", "plant_view", "print_deployed"]
+__all__ = [
+    "PlantView",
+    "base_station_view",
+    "deployed_as_json",
+    "listening",
+    "logging_to_stderr",
+    "plant_view",
+    "print_deployed",
+]
 
 import logging
 import sys
@@ -14,7 +22,7 @@ from rich.table import Table
 
 from fedfloor.characters import printable
 from fedfloor.cli.show.terminal import ERR, OUT
-from fedfloor.cli.show.watching import remark, say_resumed
+from fedfloor.cli.show.watching import View, remark, say_resumed, training
 from fedfloor.errors import counted
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
@@ -79,15 +87,23 @@ def print_deployed(run: "DeployedRun") -> None:
 
 
 @contextmanager
+def base_station_view(planned: PlannedRun, *, quiet: bool) -> Iterator[View]:
+    """The progress of a run, and what the base station does, on standard error."""
+    with logging_to_stderr(quiet=quiet), training(planned, quiet=quiet) as view:
+        yield view
+
+
+@contextmanager
 def plant_view(planned: PlannedRun, *, quiet: bool) -> Iterator["PlantView"]:
-    """A live table of the floors on standard error; a line per round where that is no terminal."""
-    remark(planned, quiet=quiet)
-    view = PlantView(planned, is_live=ERR.is_terminal and not quiet, quiet=quiet)
-    if not view.is_live:
-        yield view
-        return
-    with Live(get_renderable=view.table, console=ERR, refresh_per_second=4):
-        yield view
+    """A live table of the floors on standard error; a line per round where that is no terminal, and warnings."""
+    with logging_to_stderr(quiet=True):
+        remark(planned, quiet=quiet)
+        view = PlantView(planned, is_live=ERR.is_terminal and not quiet, quiet=quiet)
+        if not view.is_live:
+            yield view
+            return
+        with Live(get_renderable=view.table, console=ERR, refresh_per_second=4):
+            yield view
 
 
 class PlantView:

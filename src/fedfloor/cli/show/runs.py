@@ -172,10 +172,11 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     classes = len(confusion)
     if 0 < classes <= 20:
         title = "confusion matrix: rows are true classes, columns predicted ones"
-        table = table_of(title, "", *map(str, range(classes)), "correct")
+        names = evaluation.classes
+        table = table_of(title, "", *names, "correct")
         for label, row in enumerate(confusion):
             cells = [str(count) if count else "." for count in row]
-            table.add_row(str(label), *cells, f"{row[label] / max(1, sum(row)):.0%}")
+            table.add_row(names[label], *cells, f"{row[label] / max(1, sum(row)):.0%}")
         print_table(table)
     if evaluation["exported"]:
         OUT.print(f"model: {evaluation['exported']}")

@@ -18,6 +18,7 @@ from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
 from fedfloor.rounds.events import Event
+from fedfloor.runs.about import About
 from fedfloor.runs.planned import planned_run, with_folders
 
 _LOG = logging.getLogger("flwr")
@@ -57,7 +58,8 @@ def run_over(grid: Grid, config: FloorsConfig) -> DeployedRun:
         ways.append(GridFloors(grid, tasks, config))
         return ways[0]
 
-    done = serve_over(floors, planned, Rounds(resume=config.resume, data_dir=config.folder), tell=_tell)
+    about = About(clock="modelled" if config.clock == "model" else None)
+    done = serve_over(floors, planned, Rounds(resume=config.resume, data_dir=config.folder, about=about), tell=_tell)
     spent = ways[0].seconds
     if spent:
         _LOG.log(INFO, "Flower itself took %.2f s per message (median of %d)", median(spent), len(spent))

@@ -26,8 +26,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-import numpy as np
-
+from fedfloor.reports.drawing.scales import spread
 from fedfloor.reports.palette import COLOURS, Linestyle, Look
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 COLUMN, PAGE = 3.5, 7.16  #: [inch] width of a journal's column and of its page
 _LINE = 0.14  #: [inch] height of a line of a legend
 _LETTERS = 52  #: of a name in a legend
+_ROWS = 40  #: names of devices beside the rows of a grid
 BARS = 60  #: floors up to which each has a bar; more become a line or an area in ascending order
 STYLE: "dict[RcKeyType, object]" = {
     "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
@@ -137,18 +137,18 @@ def in_percent(axis: "Axis") -> None:
 
 def name_floors(axes: "Axes", floors: Sequence[str], inches: float) -> None:
     """Write names below their bars: upright if they would overlap, and only some of many."""
-    step = math.ceil(len(floors) / (inches * 7))
-    names = list(floors)[::step]
+    at = spread(len(floors), int(inches * 7)).tolist()
+    names = [floors[place] for place in at]
     upright = sum(len(name) + 1 for name in names) > inches * 15
-    axes.set_xticks(np.arange(len(floors))[::step], names, rotation=90 if upright else 0)
+    axes.set_xticks(at, names, rotation=90 if upright else 0)
     axes.grid(visible=False, axis="x")
     axes.tick_params(axis="x", length=0)
 
 
 def name_devices(axes: "Axes", devices: Sequence[str]) -> None:
     """Write names beside their rows, only some of many."""
-    step = math.ceil(len(devices) / 40)
-    axes.set_yticks(range(0, len(devices), step), list(devices)[::step], fontsize=6)
+    at = spread(len(devices), _ROWS).tolist()
+    axes.set_yticks(at, [devices[place] for place in at], fontsize=6)
     axes.grid(visible=False)
 
 

@@ -74,7 +74,8 @@ def names_axis(names: Sequence[str], limit: int = _LABELS) -> Axis:
     """An axis with names in place of the numbers 0, 1, ...; of many names it shows some."""
     at = spread(len(names), limit).tolist()
     labels = [harmless(_short(names[n])) for n in at]
-    return {"tickmode": "array", "tickvals": at, "ticktext": labels, "automargin": True, "zeroline": False}
+    ticks: Axis = {"tickmode": "array", "tickvals": at, "ticktext": labels}
+    return {**ticks, "ticklabeloverflow": "allow", "automargin": True, "zeroline": False}  # slanted names reach out
 
 
 def log_axis(ends: Sequence[float]) -> Axis:

@@ -1,16 +1,17 @@
 """Stacked bars of every floor, one figure per series, in print and on the page."""
 
-__all__ = ["CAPTION", "MISSING", "Stacks", "draw_stacks", "plot_stacks"]
+__all__ = ["Stacks", "draw_stacks", "plot_stacks", "stacks_figure"]
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedfloor.reports.drawing.figure import Panel
+from fedfloor.reports.arrays import SeriesArrays
+from fedfloor.reports.drawing.figure import Figure, Panel
 from fedfloor.reports.drawing.paper import (
     BARS,
     COLUMN,
@@ -23,17 +24,16 @@ from fedfloor.reports.drawing.paper import (
 )
 from fedfloor.reports.drawing.plots import Plot, Trace, harmless, names_axis, titled
 from fedfloor.reports.drawing.scales import greatest
-from fedfloor.reports.measures.splits import Split
+from fedfloor.reports.measures.splits import Split, without
 from fedfloor.reports.palette import Look
+from fedfloor.reports.results import Results
+from fedfloor.reports.sections import WHERE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 _PANELS = 6  #: series in print
-#: of figures that are such stacks
-CAPTION = "Mean over the rounds in which a floor was selected; all policies share the axis."
-MISSING = "This policy has selected no floor so far."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +44,41 @@ class Stacks:
     quantity: str  #: that is split
     unit: str
     colours: Mapping[str, str]  #: of the parts
+
+
+def stacks_figure(
+    measure: Callable[[SeriesArrays], Split],
+    *,
+    quantity: str,
+    unit: str,
+    colours: Mapping[str, str],
+    links: str,
+    position: int,
+) -> Figure:
+    """The figure of a quantity that is split; `links` is the part that has no meaning where links cost nothing."""
+
+    def stacks(results: Results) -> Stacks:
+        splits = results.measured(measure)
+        if not results.has_links:
+            splits = [(look, without(split, links)) for look, split in splits]
+        return Stacks(splits, quantity=quantity, unit=unit, colours=colours)
+
+    def draw(results: Results) -> "Drawing | None":
+        return draw_stacks(stacks(results))
+
+    def plot(results: Results) -> tuple[Panel, ...]:
+        return plot_stacks(stacks(results))
+
+    return Figure(
+        name=f"{quantity}-per-floor",
+        position=position,
+        section=WHERE,
+        title=f"{quantity.capitalize()} per floor",
+        caption="Mean over the rounds in which a floor was selected; all policies share the axis.",
+        missing="This policy has selected no floor so far.",
+        draw=draw,
+        plot=plot,
+    )
 
 
 def draw_stacks(stacks: Stacks) -> "Drawing | None":

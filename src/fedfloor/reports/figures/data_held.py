@@ -12,7 +12,7 @@ import numpy as np
 from fedfloor.arrays import Ints
 from fedfloor.reports.arrays import RunArrays
 from fedfloor.reports.drawing.figure import Figure, Panel
-from fedfloor.reports.drawing.paper import colour_bar, name_devices, one_panel
+from fedfloor.reports.drawing.paper import colour_bar, legend_name, name_devices, one_panel
 from fedfloor.reports.drawing.plots import ROWS, Plot, Trace, harmless, names_axis, titled
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import DATA
@@ -30,17 +30,20 @@ class DataHeld:
     devices: tuple[str, ...]
     floors: tuple[str, ...]  #: of each device
     counts: Ints  #: (N, C) samples of each class
+    classes: tuple[str, ...]  #: (C,) names, or numbers
 
 
 def measure(run: RunArrays) -> DataHeld | None:
     """Samples per device and class; None without training."""
     holding = run.run.holding
-    if not holding:
+    if holding is None or not holding.devices:
         return None
+    counts = np.array([device.classes for device in holding.devices], dtype=np.int64)
     return DataHeld(
-        devices=tuple(device.name for device in holding),
-        floors=tuple(device.floor for device in holding),
-        counts=np.array([device.classes for device in holding], dtype=np.int64),
+        devices=tuple(device.name for device in holding.devices),
+        floors=tuple(device.floor for device in holding.devices),
+        counts=counts,
+        classes=holding.labels or tuple(map(str, range(counts.shape[1]))),
     )
 
 
@@ -50,7 +53,7 @@ def _distributions(results: Results) -> list[tuple[RunArrays, DataHeld]]:
     for run in (run for series in results.series for run in series.runs):
         data = measure(run)
         if data is not None:
-            by_content.setdefault(json.dumps([data.devices, data.counts.tolist()]), (run, data))
+            by_content.setdefault(json.dumps([data.devices, data.counts.tolist(), data.classes]), (run, data))
     return list(by_content.values())
 
 
@@ -71,8 +74,9 @@ def draw(results: Results) -> "Drawing | None":
         vmax=most,
     )
     name_devices(axes, data.devices)
-    classes = data.counts.shape[1]
-    axes.set_xticks(range(0, classes, math.ceil(classes / 20)))
+    step = math.ceil(len(data.classes) / 20)
+    names = [legend_name(name) for name in data.classes[::step]]
+    axes.set_xticks(range(0, len(data.classes), step), names, rotation=90 if max(map(len, names)) > 3 else 0)
     axes.set_xlabel("class")
     colour_bar(figure, axes, image, "samples held").ax.set_ylim(0, most)
     return figure
@@ -97,22 +101,22 @@ def _plot(data: DataHeld) -> Plot:
         omission = f"{len(rows)} devices are too many for one figure: rows are floors."
         rows = tuple(dict.fromkeys(data.floors))
         counts = np.array([data.counts[[name == floor for name in data.floors]].sum(axis=0) for floor in rows])
-    classes = counts.shape[1]
+    classes = len(data.classes)
     grid: Trace = {
         "type": "heatmap",
         "z": [[count or None for count in row] for row in counts.tolist()],
         "hoverongaps": False,
         "x": np.arange(classes),
         "y": np.arange(len(rows)),
-        "text": [[harmless(name)] * classes for name in rows],
-        "hovertemplate": "%{text}<br>class %{x}: %{z} samples<extra></extra>",
+        "text": [[f"{harmless(name)}<br>class {harmless(of)}" for of in data.classes] for name in rows],
+        "hovertemplate": "%{text}: %{z} samples<extra></extra>",
         "xgap": 1,
         "ygap": 1 if len(rows) <= 60 else 0,
         "colorbar": {"title": {"text": "samples"}, "thickness": 12, "outlinewidth": 0},
         "meta": {"scale": "count"},
     }
     layout = {
-        "xaxis": titled("class") | {"dtick": max(1, classes // 10), "showgrid": False},
+        "xaxis": titled("class") | names_axis(data.classes, limit=20) | {"showgrid": False},
         "yaxis": names_axis(rows, limit=40) | {"autorange": "reversed", "showgrid": False},
         "hovermode": "closest",
     }

@@ -1,8 +1,6 @@
 """Where the energy of a floor's round goes."""
 
-__all__ = ["FIGURE", "SPENDERS", "draw", "measure", "plot"]
-
-from typing import TYPE_CHECKING
+__all__ = ["FIGURE", "SPENDERS", "measure"]
 
 import numpy as np
 
@@ -10,15 +8,9 @@ from fedfloor.arrays import Floats
 from fedfloor.costs.compute import floor_sum
 from fedfloor.costs.radio import upload_energy
 from fedfloor.reports.arrays import RunArrays, SeriesArrays
-from fedfloor.reports.drawing.figure import Figure, Panel
-from fedfloor.reports.drawing.stacks import CAPTION, MISSING, Stacks, draw_stacks, plot_stacks
-from fedfloor.reports.measures.splits import Split, split_of, without
+from fedfloor.reports.drawing.stacks import stacks_figure
+from fedfloor.reports.measures.splits import Split, split_of
 from fedfloor.reports.palette import PART_COLOURS
-from fedfloor.reports.results import Results
-from fedfloor.reports.sections import WHERE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 #: of a floor's energy
 SPENDERS = ("devices", "links", "gateway computing", "gateway transmitting")
@@ -59,30 +51,4 @@ def _on_floors(run: RunArrays, per_device: Floats) -> Floats:
     return np.stack([floor_sum(row, run.plant.devices.floor, run.plant.gateways.count) for row in per_device])
 
 
-def _stacks(results: Results) -> Stacks:
-    splits = results.measured(measure)
-    if not results.has_links:
-        splits = [(look, without(split, "links")) for look, split in splits]
-    return Stacks(splits, quantity="energy", unit="J", colours=_COLOURS)
-
-
-def draw(results: Results) -> "Drawing | None":
-    """For papers."""
-    return draw_stacks(_stacks(results))
-
-
-def plot(results: Results) -> tuple[Panel, ...]:
-    """For the page."""
-    return plot_stacks(_stacks(results))
-
-
-FIGURE = Figure(
-    name="energy-per-floor",
-    position=70,
-    section=WHERE,
-    title="Energy per floor",
-    caption=CAPTION,
-    missing=MISSING,
-    draw=draw,
-    plot=plot,
-)
+FIGURE = stacks_figure(measure, quantity="energy", unit="J", colours=_COLOURS, links="links", position=70)

@@ -16,11 +16,10 @@ from fedfloor.reports.drawing.plots import Plot, Trace, harmless, names_axis, ti
 from fedfloor.reports.palette import TURN_COLOURS
 from fedfloor.reports.results import Results
 from fedfloor.reports.sections import FAILURES
+from fedfloor.reports.words import cause_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-_CAUSES = {"energy": "short of energy", "memory": "short of memory", "lost": "lost: the link was dead"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +42,6 @@ def measure(series: SeriesArrays) -> Failures:
     return Failures(dict(counts.most_common()), sum(int(run.selected.sum()) for run in series.runs))
 
 
-def _words(cause: str) -> str:
-    return _CAUSES.get(cause, cause)
-
-
 def _colour(cause: str) -> str:
     """As in the grid of floors and rounds."""
     return TURN_COLOURS.get(f"failed: {cause}", TURN_COLOURS["failed"])
@@ -63,7 +58,12 @@ def draw(results: Results) -> "Drawing | None":
     for index, cause in enumerate(causes):
         shares = np.array([failures.share(cause) for _, failures in measures])
         axes.barh(
-            np.arange(len(measures)), shares, 0.65, left=left, label=_words(cause), **part_style(_colour(cause), index)
+            np.arange(len(measures)),
+            shares,
+            0.65,
+            left=left,
+            label=cause_words(cause),
+            **part_style(_colour(cause), index),
         )
         left += shares
     axes.set_yticks(range(len(measures)), [legend_name(look.label) for look, _ in measures])
@@ -96,7 +96,7 @@ def plot(results: Results) -> tuple[Panel, ...]:
         for look, failures in measures
     ]
     spare = max(0.6, (4 - len(causes)) / 2)  # so that the bar of a single cause is not as wide as the page
-    names = names_axis([_words(cause) for cause in causes])
+    names = names_axis([cause_words(cause) for cause in causes])
     layout = {
         "barmode": "group",
         "showlegend": True,

@@ -23,18 +23,20 @@ class Timeline:
     floors: Ints  #: (P,) indices
     channel: tuple[int | None, ...]  #: (P,)
     failure: tuple[str | None, ...]  #: (P,)
+    delay: float  #: [s] of the round; inf without end
     end: Floats  #: (5, P) [s] of each phase, since the start of the round
 
 
 def measure(run: RunArrays, index: int, phases: Floats) -> Timeline:
     """Phases of the round with this index, from 0; `phases` are the run's `phase_times`."""
     selected = np.flatnonzero(run.selected[index])
-    attempts = [gateway for gateway in run.run.records[index].gateways if gateway.selected]
+    channels, failures = run.channel[index, selected].tolist(), run.failure[index, selected].tolist()
     return Timeline(
         round=int(run.rounds[index]) - 1,
         floors=selected,
-        channel=tuple(gateway.channel for gateway in attempts),
-        failure=tuple(gateway.failure for gateway in attempts),
+        channel=tuple(None if channel < 0 else channel for channel in channels),
+        failure=tuple(None if place < 0 else run.causes[place] for place in failures),
+        delay=float(run.delay[index]),
         end=np.cumsum(phases[:, index, selected], axis=0),
     )
 
@@ -45,7 +47,9 @@ def explore(run: RunArrays, at: Ints) -> dict[str, object]:
     timelines = [measure(run, index, phases) for index in at.tolist()]
     delays = run.delay[np.isfinite(run.delay)]
     longest = float(np.percentile(delays, 95)) if delays.size else 0.0  # a rare slow round gets an axis of its own
-    rounds = [[entry.round, entry.floors, entry.channel, entry.failure, entry.end.T] for entry in timelines]
+    rounds = [
+        [entry.round, entry.floors, entry.channel, entry.failure, entry.end.T, entry.delay] for entry in timelines
+    ]
     return {"timeline": rounds, "longest": longest}
 
 

@@ -24,13 +24,10 @@ _TURNS = tuple(TURN_COLOURS)  #: what a floor can do in a round; the numbers of 
 
 def measure(run: RunArrays) -> Ints:
     """What every floor did in every round, (M, T): places in the order waited, done, and the causes of failures."""
-    turns = np.where(run.completed, _TURNS.index("done"), _TURNS.index("waited")).T
-    for t in np.flatnonzero((run.selected & ~run.completed).any(axis=1)).tolist():
-        for m, gateway in enumerate(run.run.records[t].gateways):
-            if gateway.failure is not None:
-                cause = f"failed: {gateway.failure}"
-                turns[m, t] = _TURNS.index(cause if cause in _TURNS else "failed")  # logs are others' words
-    return turns
+    turns = np.where(run.completed, _TURNS.index("done"), _TURNS.index("waited"))
+    names = [f"failed: {cause}" for cause in run.causes]
+    failed = [_TURNS.index(name if name in _TURNS else "failed") for name in names]  # logs are others' words
+    return np.where(run.failure < 0, turns, np.array([*failed, 0])[run.failure]).T
 
 
 def draw(results: Results) -> "Drawing | None":

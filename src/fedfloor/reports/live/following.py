@@ -8,25 +8,24 @@ __all__ = ["FollowedRun", "Status"]
 
 import hashlib
 import itertools
-import math
 import os
 import stat
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from fedfloor.errors import FedfloorError, RunLogError
-from fedfloor.reports.arrays import RunArrays
-from fedfloor.reports.beside import bounds_from, holding_from
+from fedfloor.reports.beside import about_from, bounds_from, holding_from
 from fedfloor.reports.live.keeping import KeptRounds
-from fedfloor.reports.live.recent import RECENT, predicted_delay, result_of
+from fedfloor.reports.live.recent import RECENT, predicted_delay
 from fedfloor.reports.reading import ReadRun, beside, scenario_table
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line
 from fedfloor.rounds.record import RoundRecord
-from fedfloor.rounds.summary import FloorSummary, RunSummary
+from fedfloor.rounds.summary import Tally, value_of_test
+from fedfloor.runs.about import ABOUT, About
 from fedfloor.runs.folder import BOUNDS, HOLDING, SCENARIO, check_record, fingerprint_of, scenario_of
 from fedfloor.scenario import Scenario
 from fedfloor.scheduling.registry import name_now
@@ -34,7 +33,6 @@ from fedfloor.scheduling.registry import name_now
 _LONGEST = 2**28  #: [byte] of a line; a round of a thousand floors has far less
 _LATE = 30.0  #: [s] without a round before that is worth a word, or six usual rounds
 _UNUSUAL = 60.0  #: [s] the same while it is unknown how long a round takes
-_CAUSES = 20  #: causes of failure that are counted apart; a log has three
 _GAPS = 10  #: moments at which rounds came, from which the usual time between two is derived
 _generations = itertools.count(1)
 
@@ -42,60 +40,42 @@ Status = Literal["waiting", "reading", "going", "late", "ended", "problem"]
 
 
 @dataclass
-class _FloorTotals:
-    """One floor over all rounds so far."""
-
-    target: float = 0.0
-    selected: int = 0
-    completed: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    devices: int = 0
-    raw_devices: int = 0
-
-
-@dataclass
 class _Reading:
     """What is known of a log: all of it is forgotten when the log is read from its start again."""
 
     kept: KeptRounds
-    floors: list[_FloorTotals]
+    tally: Tally = field(default_factory=lambda: Tally(endless=True))
     generation: int = field(default_factory=lambda: next(_generations))
     file: tuple[int, int] = (0, 0)  #: device and number of the file
     offset: int = 0  #: [byte] up to which it was read
     start: int = 0  #: [byte] of the last line that was read
     digest: bytes = b""  #: of that line
-    rounds: int = 0
-    policy: str = ""
-    clock: float = 0.0  #: [s]
-    delay: float = 0.0  #: [s] of all rounds together
-    energy: float = 0.0  #: [J]
     last: tuple[int, float] | None = None  #: after how many rounds the model was last tested, and what that gave
     best: tuple[int, float] | None = None  #: the same for the best test, the first of several
     recent: deque[RoundRecord] = field(default_factory=lambda: deque(maxlen=RECENT))
     is_measured: bool = False  #: whether delays are measured, and predictions logged beside them
 
+    @property
+    def rounds(self) -> int:
+        """How many were read."""
+        return self.tally.rounds
+
+    @property
+    def policy(self) -> str:
+        """With its settings, as names are written now."""
+        return name_now(self.tally.policy)
+
     def take(self, record: RoundRecord, start: int) -> None:
         """Take the next round, whose line begins at this byte."""
+        self.tally.add(record)
         self.kept.add(record, start)
         self.recent.append(record)
-        self.rounds, self.policy, self.clock = record.round + 1, name_now(record.policy), record.clock
-        self.delay += record.delay
         self.is_measured = self.is_measured or predicted_delay(record) is not None
-        if (result := result_of(record)) is not None:
-            self.last = (self.rounds, result)
+        if (value := value_of_test(record)) is not None:
+            self.last = (self.rounds, value)
             is_error = record.accuracy is None
-            if self.best is None or (result < self.best[1] if is_error else result > self.best[1]):
+            if self.best is None or (value < self.best[1] if is_error else value > self.best[1]):
                 self.best = self.last
-        for totals, floor in zip(self.floors, record.gateways, strict=True):
-            self.energy += floor.floor_energy
-            totals.target += floor.target_rate
-            totals.selected += floor.selected
-            totals.completed += floor.completed
-            totals.devices += len(floor.devices)
-            totals.raw_devices += floor.raw_devices
-            if floor.failure:
-                is_known = floor.failure in totals.failures or len(totals.failures) < _CAUSES
-                totals.failures[floor.failure if is_known else "other"] += 1
 
 
 class FollowedRun:
@@ -105,6 +85,7 @@ class FollowedRun:
         self.folder = folder
         self.problem = ""  #: what is wrong now, in a sentence for people; empty if nothing is
         self.is_ended = False
+        self.about = About()
         self.age: float | None = None  #: [s] since the log last changed
         self.unread = 0  #: [byte] of the log
         self.table: Mapping[str, object] = {}
@@ -150,7 +131,9 @@ class FollowedRun:
             self._read_log(until)
             rounds = self._reading.rounds if self._reading is not None else 0
             done = self.scenario is not None and rounds >= self.scenario.rounds
-            self.is_ended = rounds > 0 and (done or (self.folder / BOUNDS).exists())
+            self.about = beside(about_from, self.folder / ABOUT, []) or About()  # `as_read` tells of a damaged file
+            early = self.about.ended is not None or (self.folder / BOUNDS).exists()
+            self.is_ended = rounds > 0 and (done or early)
             self.problem = ""
         except FedfloorError as error:
             self.problem = str(error)
@@ -206,7 +189,7 @@ class FollowedRun:
                 if not is_whole:
                     break
                 record = parsed_line(path, reading.rounds + 1, line)
-                check_record(record, reading.rounds, reading.clock, scenario, self.folder)
+                check_record(record, reading.rounds, reading.tally.clock, scenario, self.folder)
                 reading.take(record, reading.offset)
                 reading.start, reading.offset = reading.offset, reading.offset + len(line)
                 reading.digest = hashlib.blake2b(line).digest()
@@ -231,13 +214,12 @@ class FollowedRun:
                 return reading
         assert self.scenario is not None
         stride = 1 if reading is None else reading.kept.stride
-        totals = [_FloorTotals() for _ in self.scenario.floors]
         self._moments.clear()
-        self._reading = _Reading(KeptRounds(self.scenario, stride), totals, file=identity)
+        self._reading = _Reading(KeptRounds(self.scenario, stride), file=identity)
         return self._reading
 
-    def as_read(self) -> tuple[ReadRun, RunArrays, list[str]] | None:
-        """The run as a report sees it, its arrays, and problems of the files beside the log; None without a round."""
+    def as_read(self) -> tuple[ReadRun, list[str]] | None:
+        """The run as a report sees it, and problems of the files beside the log; None without a round."""
         reading, scenario = self.log, self.scenario
         if reading is None or scenario is None:
             return None
@@ -249,46 +231,14 @@ class FollowedRun:
             policy=reading.policy,
             variant="",
             records=reading.kept.logged(self.folder / ROUNDS),
-            summary=_summary(reading, scenario),
+            summary=reading.tally.summary(),
             holding=beside(holding_from, self.folder / HOLDING, problems),
             bounds=() if bounds is None and (self.folder / BOUNDS).exists() else bounds,
+            about=beside(about_from, self.folder / ABOUT, problems) or About(),
         )
-        return run, reading.kept.arrays(run), problems
+        return run, problems
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     """Changes whenever a file changes."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _summary(reading: _Reading, scenario: Scenario) -> RunSummary:
-    """All rounds in a few numbers; the 95th percentile of the delay, which needs every round, is left open."""
-    rounds = reading.rounds
-    floors = tuple(
-        FloorSummary(
-            name=floor.name,
-            target_rate=totals.target / rounds,
-            selected_rate=totals.selected / rounds,
-            completed_rate=totals.completed / rounds,
-            failures=dict(totals.failures),
-        )
-        for floor, totals in zip(scenario.floors, reading.floors, strict=True)
-    )
-    failures: Counter[str] = Counter()
-    for totals in reading.floors:
-        failures.update(totals.failures)
-    return RunSummary(
-        policy=reading.policy,
-        rounds=rounds,
-        mean_delay=reading.delay / rounds,
-        p95_delay=math.nan,
-        clock=reading.clock,
-        mean_energy=reading.energy / rounds,
-        selected=sum(totals.selected for totals in reading.floors),
-        completed=sum(totals.completed for totals in reading.floors),
-        failures=dict(failures),
-        shortfall=max(0.0, *(floor.target_rate - floor.completed_rate for floor in floors)),
-        floors=floors,
-        device_rounds=sum(totals.devices for totals in reading.floors),
-        raw_device_rounds=sum(totals.raw_devices for totals in reading.floors),
-    )

@@ -8,22 +8,19 @@ same stride therefore keep the same rounds, which figures of several runs rely o
 __all__ = ["KeptRounds", "picked"]
 
 import hashlib
-import math
 from array import array
 from pathlib import Path
 
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.reports.arrays import Columns, RunArrays, tested
-from fedfloor.reports.live.recent import result_of
+from fedfloor.reports.columns import Columns
 from fedfloor.reports.logged import LoggedRounds
-from fedfloor.reports.reading import ReadRun
 from fedfloor.rounds.record import RoundRecord
+from fedfloor.rounds.summary import error_of_test, value_of_test
 from fedfloor.scenario import Scenario
 
-_ROOM = 64  #: rounds that fit at first
-_UNTESTED = (math.nan, math.nan)  #: accuracy and error of a round without a test
+_UNTESTED: tuple[float | None, float | None] = (None, None)  #: accuracy and error of a round without a test
 
 
 def picked(block: int, stride: int) -> int:
@@ -41,7 +38,7 @@ class KeptRounds:
     """The rounds of one run that are kept, as arrays, and where in the log each of them stands."""
 
     def __init__(self, scenario: Scenario, stride: int = 1) -> None:
-        self._columns = Columns.of(scenario, _ROOM)
+        self._columns = Columns(scenario)
         self._starts = array("q")  #: [byte] of the lines of the rounds that are kept
         self._tested = _UNTESTED  #: accuracy and error of a round of the open block that is not kept
         self.stride = stride
@@ -52,56 +49,47 @@ class KeptRounds:
     @property
     def width(self) -> int:
         """Numbers that a round takes."""
-        columns = self._columns
-        return len(columns.of_rounds) + sum(part[:, 0].size for part in (columns.of_floors, columns.of_devices))
+        return self._columns.width
 
     def add(self, record: RoundRecord, start: int) -> None:
         """Take the next round of the log, whose line begins at this byte."""
         block, place = divmod(record.round, self.stride)
         if picked(block, self.stride) == record.round:
-            if len(self) == self._columns.of_rounds.shape[1]:
-                self._columns = self._columns.taken(np.arange(len(self)), 2 * len(self))
-            self._columns.put(len(self), record)
+            self._columns.add(record)
             self._starts.append(start)
-        elif result_of(record) is not None:
-            self._tested = tested(record)
+        elif value_of_test(record) is not None:
+            self._tested = record.accuracy, error_of_test(record)
         if place == self.stride - 1:
             self._close_block()
 
     def _close_block(self) -> None:
         """Give an evaluation of a round that was dropped to the one that stays: tests are rare, and it is near."""
-        last = self._columns.of_rounds[3:, len(self) - 1]
+        last = self._columns.of_rounds[3:, -1]
         if np.isnan(last).all():
-            last[:] = self._tested
+            last[:] = np.array(self._tested, float)
         self._tested = _UNTESTED
 
     def thin(self, stride: int) -> None:
         """Drop rounds until one of every `stride` is left."""
-        numbers = (self._columns.of_rounds[0, : len(self)].astype(int) - 1).tolist()
+        numbers = (self._columns.of_rounds[0].astype(int) - 1).tolist()
         stays = [at for at, number in enumerate(numbers) if picked(number // stride, stride) == number]
         tests: dict[int, Floats] = {}  # an evaluation of every block that has one
-        for number, values in zip(numbers, self._columns.of_rounds[3:].T, strict=False):
+        for number, values in zip(numbers, self._columns.of_rounds[3:].T, strict=True):
             if not np.isnan(values).all():
                 tests[number // stride] = values
-        self._columns = self._columns.taken(np.array(stays, dtype=int), max(_ROOM, 2 * len(stays)))
+        self._columns.keep(np.array(stays, dtype=int))
         for place, at in enumerate(stays):
-            self._columns.of_rounds[3:, place] = tests.get(numbers[at] // stride, _UNTESTED)
+            self._columns.of_rounds[3:, place] = tests.get(numbers[at] // stride, np.nan)
         self._starts = array("q", (self._starts[at] for at in stays))
         self.stride = stride
 
     def logged(self, path: Path) -> LoggedRounds:
-        """The same rounds, each read from the log when it is looked at."""
-        number, _, _, accuracy = self._columns.of_rounds[:4, : len(self)]
-        numbers = array("q", (number.astype(int) - 1).tolist())
-        return LoggedRounds(path, self._starts[:], numbers, array("d", accuracy.tolist()))
-
-    def arrays(self, run: ReadRun) -> RunArrays:
-        """The same rounds as arrays of a run; they stay as they are when more rounds are added."""
-        return self._columns.arrays(run, len(self))
+        """The same rounds, each read from the log when it is looked at; they stay as they are when more are added."""
+        return LoggedRounds(path, self._starts[:], self._columns[:])
 
     def evaluations(self) -> list[tuple[int, float]]:
         """After how many rounds the model was tested, and its accuracy, or its error if it predicts numbers."""
-        number, _, _, accuracy, error = self._columns.of_rounds[:, : len(self)]
+        number, _, _, accuracy, error = self._columns.of_rounds
         values = np.where(np.isnan(accuracy), error, accuracy)
         at = np.flatnonzero(~np.isnan(values))
         return list(zip(number[at].astype(int).tolist(), values[at].tolist(), strict=True))

@@ -1,7 +1,7 @@
 "use strict";
 // Shows what /state says: the run in a few numbers, its floors over the last rounds, and its last round.
 globalThis.fedfloorNow = (() => {
-  const CAUSES = { energy: "short of energy", memory: "short of memory", lost: "lost" };
+  const { cause, isKnown } = fedfloorWords; // of failures
   const CELL = 19; // [px]
   const ROWS = 300; // floors that have a row each
   const byId = (id) => document.getElementById(id);
@@ -17,7 +17,6 @@ globalThis.fedfloorNow = (() => {
   }
 
   const ago = (seconds) => (seconds < 120 ? `${Math.floor(seconds)} s` : seconds < 7200 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`);
-  const cause = (failure) => CAUSES[failure] || failure;
 
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
@@ -66,7 +65,7 @@ globalThis.fedfloorNow = (() => {
         run.tested ? `after ${count(run.tested[0], "round")}; ${run.error ? "least" : "best"} ${result(run, run.best[1])} after ${count(run.best[0], "round")}` : "", spark(tested)),
       tile("Delay of the last round", [duration(run.delay)],
         run.predicted ? `predicted ${duration(run.predicted)}${apart(run.delay, run.predicted)}` : "", `mean ${duration(run.mean)}`),
-      tile(run.measured ? "Time of all rounds" : "Simulated time", [duration(run.clock)], run.measured ? "measured" : "of all rounds so far"),
+      tile(run.measured ? "Time of all rounds" : run.modelled ? "Modelled time" : "Simulated time", [duration(run.clock)], run.measured ? "measured" : "of all rounds so far"),
       tile("Completed", [run.selected ? percent(run.completed / run.selected) : "none"],
         `${run.completed.toLocaleString("en")} of ${count(run.selected, "selected floor-round")}`, missed.length ? `failed: ${missed.join(", ")}` : "no failure"),
     ];
@@ -94,7 +93,7 @@ globalThis.fedfloorNow = (() => {
   function cell(entry) {
     if (!entry) return element("td", {}, element("i", { class: "idle" }));
     const [, , failure, completed] = entry;
-    const letter = completed ? "" : CAUSES[failure] ? failure[0].toUpperCase() : "!";
+    const letter = completed ? "" : isKnown(failure) ? failure[0].toUpperCase() : "!";
     const mark = element("i", { class: completed ? "done" : "failed", "aria-hidden": "true" }, letter);
     return element("td", {}, mark, hidden(completed ? "done" : `failed: ${cause(failure || "")}`));
   }
@@ -118,7 +117,7 @@ globalThis.fedfloorNow = (() => {
     const entry = (kind, text, letter = "") => element("span", {}, element("i", { class: kind, "aria-hidden": "true" }, letter), text);
     byId("key").replaceChildren(
       entry("done", "completed"),
-      ...failures.slice(0, 6).map((name) => entry("failed", `failed: ${cause(name) || "no reason logged"}`, CAUSES[name] ? name[0].toUpperCase() : "!")),
+      ...failures.slice(0, 6).map((name) => entry("failed", `failed: ${cause(name) || "no reason logged"}`, isKnown(name) ? name[0].toUpperCase() : "!")),
       entry("idle", "not selected"),
       ...(rounds.some((round) => round[2] !== null) ? [entry("predicted", "predicted delay")] : []),
     );

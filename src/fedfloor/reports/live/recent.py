@@ -1,11 +1,11 @@
 """The last rounds of a run, condensed to what a person reads at a glance."""
 
-__all__ = ["RECENT", "RecentFloor", "RecentRound", "predicted_delay", "recent_round", "result_of"]
+__all__ = ["RECENT", "RecentFloor", "RecentRound", "predicted_delay", "recent_round"]
 
 from typing import NamedTuple
 
 from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
-from fedfloor.rounds.summary import error_of_test
+from fedfloor.rounds.summary import value_of_test
 
 RECENT = 60  #: rounds that are shown floor by floor
 
@@ -38,12 +38,7 @@ class RecentRound(NamedTuple):
 def recent_round(record: RoundRecord) -> RecentRound:
     """A round, without the floors that had no part in it."""
     floors = tuple(_floor(m, gateway) for m, gateway in enumerate(record.gateways) if gateway.selected)
-    return RecentRound(record.round, record.delay_s, predicted_delay(record), result_of(record), floors)
-
-
-def result_of(record: RoundRecord) -> float | None:
-    """What the test of a round gave: the accuracy, or the error of a model that predicts numbers; None without."""
-    return error_of_test(record) if record.accuracy is None else record.accuracy
+    return RecentRound(record.round, record.delay_s, predicted_delay(record), value_of_test(record), floors)
 
 
 def predicted_delay(record: RoundRecord) -> float | None:

@@ -24,7 +24,8 @@ from urllib.parse import parse_qs, urlsplit
 from fedfloor.errors import FedfloorError
 from fedfloor.reports.live.access import Access, is_loopback
 from fedfloor.reports.live.watched import Watched
-from fedfloor.reports.page import asset, plotly
+from fedfloor.reports.page import asset, plotly, style
+from fedfloor.reports.words import words_script
 
 _CONNECTIONS = 48  #: at the same time
 _ASKING = 8.0  #: [s] until a request has arrived
@@ -60,10 +61,10 @@ def _fixed(route: str) -> _Answer:
     own = files("fedfloor.reports.live")
     texts: dict[str, tuple[Callable[[], str], str]] = {
         "/": (lambda: (own / "watch.html").read_text(encoding="utf-8"), "text/html"),
-        "/watch.css": (lambda: asset("page.css") + (own / "watch.css").read_text(encoding="utf-8"), _STYLE),
+        "/watch.css": (lambda: style() + (own / "watch.css").read_text(encoding="utf-8"), _STYLE),
         "/now.js": (lambda: (own / "now.js").read_text(encoding="utf-8"), _SCRIPT),
         "/watch.js": (lambda: (own / "watch.js").read_text(encoding="utf-8"), _SCRIPT),
-        "/page.js": (lambda: asset("page.js"), _SCRIPT),
+        "/page.js": (lambda: words_script() + asset("page.js"), _SCRIPT),
         "/plotly.js": (plotly, _SCRIPT),
     }
     text, kind = texts[route]

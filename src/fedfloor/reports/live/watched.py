@@ -9,11 +9,9 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from fedfloor.errors import FedfloorError
-from fedfloor.reports.arrays import SeriesArrays
 from fedfloor.reports.drawing.plots import plain
 from fedfloor.reports.drawing.scales import spread
 from fedfloor.reports.exploring import single_runs
@@ -21,14 +19,13 @@ from fedfloor.reports.live.following import FollowedRun
 from fedfloor.reports.live.recent import predicted_delay, recent_round
 from fedfloor.reports.markup import part_html, picker
 from fedfloor.reports.page import content_of
-from fedfloor.reports.palette import looks_of
 from fedfloor.reports.reading import put_together, run_folders
-from fedfloor.reports.results import Results
+from fedfloor.reports.results import Results, results_of
 from fedfloor.scheduling.registry import shown_name
 
 _STEP = 0.4  #: [s] of reading for one question, so that a long log is read while the page is already there
 _RUNS = 200  #: of a folder
-_NUMBERS = 2_400_000  #: kept of all runs together, 20 MB; a round of the preset `quick` has 118
+_NUMBERS = 2_400_000  #: kept of all runs together, 20 MB; a round of the preset `quick` has 131
 _EXPLORED = 120_000  #: numbers for the timeline, the map and the cuts
 _POINTS = 80  #: of the small line of test results
 _LEAST, _PAUSE = 1.0, 4.0  #: [s] between two drawings at least, and how many times longer than a drawing takes
@@ -123,25 +120,21 @@ class Watched:
             entry |= {"scenario": scenario.name, "seed": scenario.seed, "of": scenario.rounds, **sizes}
             entry["error"] = scenario.training.predicts_numbers
         if log is not None:
-            totals = log.floors
-            failures: dict[str, int] = {}
-            for floor in totals:
-                for cause, count in floor.failures.items():
-                    failures[cause] = failures.get(cause, 0) + count
             entry |= {
                 "log": log.generation,
                 "policy": shown_name(log.policy),
                 "rounds": log.rounds,
-                "clock": log.clock,
-                "measured": log.is_measured,
+                "clock": log.tally.clock,
+                "measured": log.is_measured and run.about.clock is None,
+                "modelled": log.is_measured and run.about.clock is not None,
                 "delay": log.recent[-1].delay_s,
-                "mean": log.delay / log.rounds,
+                "mean": log.tally.mean_delay,
                 "predicted": predicted_delay(log.recent[-1]),
                 "tested": log.last,
                 "best": log.best,
-                "selected": sum(floor.selected for floor in totals),
-                "completed": sum(floor.completed for floor in totals),
-                "failures": failures,
+                "selected": log.tally.selected,
+                "completed": log.tally.completed,
+                "failures": log.tally.failures,
             }
         return entry
 
@@ -201,11 +194,5 @@ class Watched:
         runs = [(run.table, *entry) for run, entry in read if entry is not None]
         if not runs:
             return None
-        arrays = {run.folder: columns for _, run, columns, _ in runs}
-        problems += [problem for _, _, _, beside in runs for problem in beside]
-        collection = put_together([(run, table) for table, run, _, _ in runs], problems, [self.path])
-        series = tuple(
-            SeriesArrays(one.label, tuple(replace(arrays[run.folder], run=run) for run in one.runs))
-            for one in collection.series
-        )
-        return Results(collection, series, looks_of(entry.label for entry in series))
+        problems += [problem for _, _, beside in runs for problem in beside]
+        return results_of(put_together([(run, table) for table, run, _ in runs], problems, [self.path]))

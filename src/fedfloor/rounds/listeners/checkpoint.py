@@ -128,7 +128,7 @@ def save_checkpoint(run: Path, state: PlantState, *, clock: float, origin: Origi
         write_whole(folder / STATE, signed({**header, **state.values}))
         remove_old_weights(folder, name)
     except OSError as error:
-        raise failed_write(folder, error, again="resume the run with --resume") from None
+        raise failed_write(folder, error, again="resume the run") from None
 
 
 def signed(values: Mapping[str, JsonValue]) -> bytes:

@@ -58,7 +58,7 @@ class MlflowLogger:
             self._client.log_batch(self._run, metrics=metrics)
             self._last = record.round
         except Exception as error:  # as above
-            advice = "Fix the cause, then resume with --resume"
+            advice = "Fix the cause, then resume the run"
             raise FailedRunError(f"logger 'mlflow': {_first_line(error)}. {advice}") from error
 
     def close(self, *, failed: bool = False) -> None:

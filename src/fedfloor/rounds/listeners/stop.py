@@ -41,6 +41,14 @@ class Until:
 
     def reached(self, record: RoundRecord) -> bool:
         """Whether the run ends with this round."""
-        accurate = self.accuracy is not None and record.accuracy is not None and record.accuracy >= self.accuracy
-        fits = self.loss is not None and record.loss is not None and record.loss <= self.loss
-        return accurate or fits or (self.clock is not None and record.clock >= self.clock)
+        return self.reason(record) is not None
+
+    def reason(self, record: RoundRecord) -> str | None:
+        """The condition that ends the run with this round, such as `until_accuracy=0.8`; None if it goes on."""
+        if self.accuracy is not None and record.accuracy is not None and record.accuracy >= self.accuracy:
+            return f"until_accuracy={self.accuracy:g}"
+        if self.loss is not None and record.loss is not None and record.loss <= self.loss:
+            return f"until_loss={self.loss:g}"
+        if self.clock is not None and record.clock >= self.clock:
+            return f"until_clock={self.clock:g}"
+        return None

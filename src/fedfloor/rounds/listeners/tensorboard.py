@@ -48,7 +48,7 @@ class TensorboardLogger:
                 self._add(step=step, summary=self._summary(value=values))
                 self._last = step
         except OSError as error:
-            raise failed_write(self._folder, error, again="resume the run with --resume") from None
+            raise failed_write(self._folder, error, again="resume the run") from None
 
     def close(self, *, failed: bool = False) -> None:  # noqa: ARG002  # an event file knows no end
         """Close the event file."""

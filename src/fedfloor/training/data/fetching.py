@@ -107,7 +107,7 @@ _CONTENTS = MappingProxyType(
     }
 )
 
-_ELSEWHERE = "Name another folder with --data-dir"
+_ELSEWHERE = "Name another folder for data"
 _CHUNK = 1 << 18  # bytes
 _TIMEOUT = 30.0  # seconds without a byte
 #: errors of the network; any other OSError comes from the disk

@@ -94,8 +94,8 @@ def dataset_files(name: str, folder: Path | None = None) -> tuple[Path, ...]:
         raise DataError(f"data set {shown(name)}: unknown. {advice_for(name, DATASETS)}")
     root = data_folder(folder)
     if not root.is_dir() and (folder is not None or os.environ.get("FEDFLOOR_DATA")):
-        source = "--data-dir" if folder is not None else "FEDFLOOR_DATA"
-        raise DataError(f"{root}: no such folder. Create it, or name another one with {source}")
+        source = "" if folder is not None else " with FEDFLOOR_DATA"
+        raise DataError(f"{root}: no such folder. Create it, or name another one{source}")
     incomplete = ""
     for place in (root, root / name):
         for form in _FORMS[name]:

@@ -1,17 +1,15 @@
-"""Test accuracy or error of runs, as the figures against rounds and against time show it."""
+"""What tests of runs gave, accuracy or error, as the figures against rounds and against time show it."""
 
 __all__ = ["NOT_TESTED", "NOT_TESTED_YET", "evaluations", "over_rounds", "over_time"]
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.reports.arrays import RunArrays, SeriesArrays
 from fedfloor.reports.measures.curves import Curve, band
-from fedfloor.reports.statistics import smoothed
-from fedfloor.rounds.summary import final_rounds
+from fedfloor.reports.statistics import smoothed, window_of
 
 #: in place of a figure of accuracy
 NOT_TESTED = (
@@ -25,15 +23,20 @@ NOT_TESTED_YET = (
 )
 
 
-def evaluations(run: RunArrays, x: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Where on x (T,) a run was tested, and its values (T,) there, smoothed like the final accuracy."""
+def evaluations(run: RunArrays, x: Floats, window: int) -> tuple[Floats, Floats]:
+    """Where on x (T,) a run was tested, and its values there, each the mean of the last `window` rounds."""
+    values = run.tested
     is_tested = np.isfinite(values) & np.isfinite(x)
-    return x[is_tested], smoothed(run.rounds[is_tested], values[is_tested], final_rounds(values.size))
+    return x[is_tested], smoothed(run.rounds[is_tested], values[is_tested], window)
 
 
-def over_rounds(series: SeriesArrays, of: Callable[[RunArrays], Floats]) -> Curve | None:
-    """What tests gave over rounds; None if no model was tested."""
-    points = [evaluations(run, run.rounds.astype(float), of(run)) for run in series.runs]
+def over_rounds(series: SeriesArrays, window: int | None = None) -> Curve | None:
+    """What tests gave over rounds, smoothed over a window of them; None if no model was tested.
+
+    By default the window is that of the shortest run.
+    """
+    window = window or _window_of(series)
+    points = [evaluations(run, run.rounds.astype(float), window) for run in series.runs]
     grid = np.unique(np.concatenate([x for x, _ in points]))
     if grid.size == 0:
         return None
@@ -43,16 +46,18 @@ def over_rounds(series: SeriesArrays, of: Callable[[RunArrays], Floats]) -> Curv
     return band(grid, values)
 
 
-def over_time(series: SeriesArrays, of: Callable[[RunArrays], Floats], limit: int = 400) -> Curve | None:
+def over_time(series: SeriesArrays, window: int | None = None, limit: int = 400) -> Curve | None:
     """What tests gave over the time of rounds [s], at most `limit` points; None if tested runs never overlap in time.
 
-    Every run keeps its last tested value. The curve begins when the last run is first tested and ends when the first
-    run ends, so that all its points are about the same runs. A run that is still running counts up to its last round.
+    Tests are smoothed over a window of rounds, by default that of the shortest run, and every run keeps its last value.
+    The curve begins when the last run is first tested and ends when the first run ends, so that all its points are
+    about the same runs. A run that is still running counts up to its last round.
     """
-    runs = [run for run in series.runs if evaluations(run, run.clock, of(run))[0].size]
+    window = window or _window_of(series)
+    tested = [(run, evaluations(run, run.clock, window)) for run in series.runs]
+    runs, points = [run for run, part in tested if part[0].size], [part for _, part in tested if part[0].size]
     if not runs:
         return None
-    points = [evaluations(run, run.clock, of(run)) for run in runs]
     ends = [float(run.clock[-1]) for run in runs]
     first_end = min((end for run, end in zip(runs, ends, strict=True) if run.run.ended), default=math.inf)
     grid = np.unique(np.concatenate([*(x for x, _ in points), [end for end in ends if end < math.inf]]))
@@ -66,3 +71,7 @@ def over_time(series: SeriesArrays, of: Callable[[RunArrays], Floats], limit: in
         is_reached = grid <= end
         row[is_reached] = y[np.searchsorted(x, grid[is_reached], side="right") - 1]
     return band(grid, values)
+
+
+def _window_of(series: SeriesArrays) -> int:
+    return window_of(*(run.run for run in series.runs))
