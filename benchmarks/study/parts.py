@@ -261,12 +261,12 @@ def reasons() -> list[Run]:
 TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "paper-cifar10": (
-            "", "ddsra:v=1", "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
+            "", "ddsra:v=1", "ddsra:v=3", "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
             "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}", "aggregation.rule=fedyogi",
             "aggregation.weights=fedau", "training.momentum=0.5 training.learning_rate=0.025",
             "training.schedule=cosine", "training.extra_iterations=5", "training.local_iterations=3",
         ),
-        "paper-svhn": ("", "ddsra:v=1"),
+        "paper-svhn": ("", "ddsra:v=1", "ddsra:v=3"),
         "specialists": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
         "factory": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
     }
