@@ -28,6 +28,7 @@ from benchmarks.study.measures import (
     time_to,
 )
 from benchmarks.study.parts import (
+    BEGUN,
     BEST,
     CLAIM_ROUNDS,
     CLAIMED,
@@ -42,6 +43,7 @@ from benchmarks.study.parts import (
     REFERENCE,
     SCENARIOS,
     SEEDS,
+    STEADY,
     TRIED,
     TUNING,
     Variant,
@@ -105,8 +107,12 @@ def levers_tables(lines: Lines) -> Tables:
             tables[f"levers {scenario}"] = NOTHING
             continue
         levels = {seed: final_accuracy(line) for seed, line in published.items()}
-        best = seeds_of(lines, BEST, scenario, FAST_ROUNDS)
-        named = [("as published", PUBLISHED, 300), ("all levers", BEST, FAST_ROUNDS)]
+        steady = seeds_of(lines, STEADY, scenario, FAST_ROUNDS)
+        named = [
+            ("as published", PUBLISHED, 300),
+            ("all levers, V = 1", BEST, FAST_ROUNDS),
+            ("all levers, V = 0.1", STEADY, FAST_ROUNDS),
+        ]
         named += [
             (f"without: {name}", with_levers([other for other in EVERY if other != name]), FAST_ROUNDS)
             for name in EVERY
@@ -117,21 +123,21 @@ def levers_tables(lines: Lines) -> Tables:
             own = seeds_of(lines, variant, scenario, rounds)
             shared = [seed for seed in own if seed in published]
             if shared:
-                rows.append((text, *_sooner({seed: own[seed] for seed in shared}, published, best)))
+                rows.append((text, *_sooner({seed: own[seed] for seed in shared}, published, steady)))
         heads = ("setting", "seeds", "mean delay [s]", "accuracy at the end", "time to the level [s]", "times sooner",
-                 "against 300 rounds", "time, all levers = 1")  # fmt: skip
+                 "against 300 rounds", "time, all levers with V = 0.1: 1")  # fmt: skip
         level = f"Level: {percent(list(levels.values()))} accuracy, mean over the seeds that have run."
         tables[f"levers {scenario}"] = [level, "", *markdown(heads, rows)]
     return tables
 
 
-def _sooner(own: dict[int, Line], published: dict[int, Line], best: dict[int, Line]) -> tuple[str, ...]:
+def _sooner(own: dict[int, Line], published: dict[int, Line], steady: dict[int, Line]) -> tuple[str, ...]:
     levels = {seed: final_accuracy(published[seed]) for seed in own}
     times = {seed: time_to(line, levels[seed]) for seed, line in own.items()}
     reached = [seed for seed, time in times.items() if math.isfinite(time)]
     delay = with_interval(interval([line.mean_delay_s for line in own.values()]), digits=3)
     cells = (str(len(own)), delay, percent([final_accuracy(line) for line in own.values()]))
-    share = _share({seed: times[seed] if seed in reached else own[seed].clock_s for seed in own}, levels, best)
+    share = _share({seed: times[seed] if seed in reached else own[seed].clock_s for seed in own}, levels, steady)
     if len(reached) < len(own):
         return *cells, f"{len(reached)} of {len(own)} seeds reach it", "", "", f"at least {share}" if share else ""
     return (
@@ -143,11 +149,11 @@ def _sooner(own: dict[int, Line], published: dict[int, Line], best: dict[int, Li
     )
 
 
-def _share(times: Mapping[int, float], levels: Mapping[int, float], best: Mapping[int, Line]) -> str:
+def _share(times: Mapping[int, float], levels: Mapping[int, float], steady: Mapping[int, Line]) -> str:
     """How many times longer than with all levers it takes, on the same seeds; empty if these have not run."""
-    if any(seed not in best for seed in times):
+    if any(seed not in steady for seed in times):
         return ""
-    with_all = {seed: time_to(best[seed], levels[seed]) for seed in times}
+    with_all = {seed: time_to(steady[seed], levels[seed]) for seed in times}
     ratios = [times[seed] / with_all[seed] for seed in times]
     return ratio(ratios) if all(map(math.isfinite, ratios)) else ""
 
@@ -233,8 +239,8 @@ def leaderboard_tables(lines: Lines) -> Tables:
             standing = _standing(lines, scenario, policies, seeds)
             enough = len(standing) > 1
             tables[f"race {scenario}{name}"] = _race(standing) if enough else NOTHING
-            with_ours = enough and REFERENCE[scenario] in standing
-            tables[f"pairs {scenario}{name}"] = _pairs(standing, REFERENCE[scenario]) if with_ours else NOTHING
+            with_ours = enough and REFERENCE in standing
+            tables[f"pairs {scenario}{name}"] = _pairs(standing, REFERENCE) if with_ours else NOTHING
     return tables
 
 
@@ -363,7 +369,7 @@ def _tried(lines: Lines, scenario: str, settings: Sequence[str]) -> list[str]:
         every = {seed: line for seed, line in own(setting).items() if seed in levels}
         if every:
             times = [time_to(line, levels[seed]) for seed, line in every.items()]
-            text = f"`{setting}`" if setting else f"chosen: `{REFERENCE[scenario]}`"
+            text = f"`{setting}`" if setting else f"begun with: `{BEGUN[scenario]}`"
             delay = with_interval(interval([line.mean_delay_s for line in every.values()]), digits=3)
             accuracy = percent([final_accuracy(line) for line in every.values()])
             rows.append((text, str(len(every)), delay, accuracy, _time(times)))
