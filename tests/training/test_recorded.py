@@ -412,7 +412,7 @@ ROWS = "".join(f"{row},b\n" for row in range(8))
         (f"x,label\n{ROWS}".encode("utf-16"), "is not UTF-8 text"),
         ("", "line 1: has no names of columns"),
         (f"x,label\n{ROWS}".replace(",b", ",b\x1b[31m"), r"no control characters, got 'b\x1b[31m'"),
-        (f"x,label\n{ROWS}".replace(",b", f",{'7' * 5000}"), "a label must have at most 200 characters"),
+        (f"x,label\n{ROWS}".replace(",b", f",{'7' * 5000}"), "must have at most 250 characters"),
     ],
     ids=["quotation", "gap", "huge", "hexadecimal", "utf-16", "empty", "control", "long"],
 )

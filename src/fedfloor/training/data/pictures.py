@@ -20,7 +20,7 @@ from fedfloor.scenario.data import Data
 from fedfloor.streams import key_stream
 from fedfloor.training.data.kept import kept_arrays
 from fedfloor.training.data.paths import NamedFile, files_below, folders_in
-from fedfloor.training.data.samples import TEST_SHARE, drawn_for_test
+from fedfloor.training.data.samples import drawn_for_test
 
 _ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  #: Pillow's names; it would start Ghostscript for an EPS file
@@ -72,7 +72,7 @@ def read_pictures(
     for holder in np.unique(holders):
         open_ = np.flatnonzero((holders == holder) & (said == ""))
         rng = key_stream(seed, f"data.test.{holder}")
-        is_test[drawn_for_test(_classes(labels, open_, data.name), data.test_share or TEST_SHARE, rng)] = True
+        is_test[drawn_for_test(_classes(labels, open_, data.name), data.share_of_test, rng)] = True
     return Pictures(**arrays, labels=labels, holders=holders, is_test=is_test)
 
 
