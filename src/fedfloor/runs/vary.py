@@ -22,6 +22,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import re
 import shutil
 import time
@@ -41,7 +42,7 @@ from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import RunSummary, summarise, summary_row
 from fedfloor.runs.copies import copies_of, folder_toml, refuse_changed_copies
 from fedfloor.runs.folder import check_records, read_records, refuse_changes, refuse_filled, runs_below
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, refuse_long_folder
 from fedfloor.runs.simulate import simulate_planned
 from fedfloor.scenario.reading import value_of
 from fedfloor.scheduling.objects import PolicySource
@@ -54,7 +55,8 @@ TABLE, FIGURE = "grid.csv", "grid.png"  #: beside the run folders
 GridSettings: TypeAlias = Mapping[str, Sequence[object]] | Sequence[str]
 
 _LONG = 4.0  #: [s] of work beyond which other processes, which take a second or two to start, are worth it
-_LONGEST = 150  #: characters of a folder's name that describe settings
+_LONGEST = 150  #: bytes of a folder's name that describe settings
+_MOST = 10_000  #: simulations of a grid
 _OPENING, _CLOSING = "[{", "]}"
 
 
@@ -124,7 +126,7 @@ def planned_grid(
     out: Path | None = None,
 ) -> PlannedGrid:
     """Every combination of settings with every policy, all checked; each has a folder below `out` if that is given."""
-    axes = dict(_axes(settings))
+    axes = dict(_axes(settings, max(len(policies), 1)))
     given = {"seed": seed, "rounds": rounds}
     for key in axes:
         taken = [text.partition("=")[0].strip() for text in overrides]
@@ -200,10 +202,12 @@ def value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Key and values, as texts, of every setting that varies."""
+def _axes(settings: GridSettings, policies: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Key and values, as texts, of every setting that varies; a grid with too many simulations is refused."""
     if isinstance(settings, Mapping):
-        pairs = [(key, [_toml(value) for value in _listed(key, values)]) for key, values in settings.items()]
+        lists = [(key, _listed(key, values)) for key, values in settings.items()]
+        _refuse_many([len(values) for _, values in lists], policies)
+        pairs = [(key, [_toml(value) for value in values]) for key, values in lists]
     elif isinstance(settings, Sequence) and not isinstance(settings, str | bytes):
         pairs = [_parsed(text) for text in settings]
     else:
@@ -211,6 +215,7 @@ def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
     if not pairs:
         problem = "must be a mapping such as {'radio.channels': [1, 2]}, or a list such as ['radio.channels=1,2']"
         raise ScenarioError(f"settings: {problem}, got {shown(settings)}")
+    _refuse_many([len(texts) for _, texts in pairs], policies)
     keys = [key for key, _ in pairs]
     for key, texts in pairs:
         if not isinstance(key, str) or not key:
@@ -223,9 +228,18 @@ def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield key, tuple(texts)
 
 
+def _refuse_many(lengths: Sequence[int], policies: int) -> None:
+    count = math.prod(lengths) * policies
+    if count > _MOST:
+        problem = f"its combinations are more than {_MOST:,} simulations"
+        raise ScenarioError(f"--vary: {problem}. Leave some values out, or divide them among several grids")
+
+
 def _listed(key: object, values: object) -> Sequence[object]:
+    """The values of a setting, also those of an array; no more than the first ones that are too many."""
+    values = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(values, Sequence) and not isinstance(values, str | bytes) and values:
-        return values
+        return [*itertools.islice(values, _MOST + 1)]
     raise ScenarioError(f"settings: {shown(key)}: must be a list of values, got {shown(values)}")
 
 
@@ -260,8 +274,8 @@ def _toml(value: object) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, bool | str):
         return json.dumps(value)
-    if hasattr(value, "item"):  # a number of an array
-        return _toml(value.item())
+    if hasattr(value, "tolist"):  # an array, or a number of one
+        return _toml(value.tolist())
     if isinstance(value, int | float):
         try:
             return repr(value)
@@ -280,9 +294,12 @@ def _folder_name(run: PlannedRun, keys: Iterable[str], values: Iterable[object])
     """The name of a simulation's folder: its settings, its policy and its seed."""
     settings = ",".join(f"{key}={value_text(value)}" for key, value in zip(keys, values, strict=True))
     plain = re.sub(r"[^\w.=,-]", "_", settings)
-    if plain != settings or len(plain) > _LONGEST:  # what was left out must not make two names equal
-        plain = f"{plain[:_LONGEST]}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
-    return f"{plain}-{run.policy.slug}-{run.scenario.seed}"
+    if plain != settings or len(plain.encode()) > _LONGEST:  # what was left out must not make two names equal
+        short = plain.encode()[:_LONGEST].decode(errors="ignore")
+        plain = f"{short}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
+    name = f"{plain}-{run.policy.slug}-{run.scenario.seed}"
+    refuse_long_folder(f".{name}.part", run.policy, "Shorten them")
+    return name
 
 
 def _finished(run: PlannedRun) -> RunSummary | None:
