@@ -156,7 +156,7 @@ def test_wrong_settings_are_refused_by_name(settings: Any, options: dict[str, An
 
 def test_arrays_are_lists_of_values(plant: Path) -> None:
     rates = [np.array([0.5, 0.25]), np.array([0.25, 0.25])]
-    settings = {"radio.channels": np.array([1, 2]), "participation.rates": rates}
+    settings: varying.GridSettings = {"radio.channels": np.array([1, 2]), "participation.rates": rates}
     grid = fedfloor.vary(plant, settings, ["random"], rounds=1)
     assert [[*cell.settings.values()] for cell in grid.cells][:2] == [[1, [0.5, 0.25]], [1, [0.25, 0.25]]]
     assert grid.columns()["radio.channels"] == [1, 1, 2, 2]

@@ -93,8 +93,8 @@ def test_numbers_that_are_too_large_are_refused_without_a_warning(tmp_path: Path
 def test_a_recording_that_is_shorter_than_a_window_is_left_out(tmp_path: Path) -> None:
     for number in range(4):
         recordings = ["a"] * 8 + ["b"] * 2 + ["c"] * 8  # the one in the middle is short
-        table = {"x": signal(18, 100.0 * number), "run": recordings, "label": ["good", "worn"][number % 2 :][:1] * 18}
-        write_csv(tmp_path / f"{number}.csv", table)
+        labels = [("good", "worn")[number % 2]] * 18
+        write_csv(tmp_path / f"{number}.csv", {"x": signal(18, 100.0 * number), "run": recordings, "label": labels})
     data = {"name": "*.csv", "recording_column": "run", "window": 4}
     read = read_recorded(loaded(tmp_path, data, shape=(1, 4), classes=2))
     train, test = ({*np.unique(part[:, 0, 0] // 10)} for part in (read.samples, read.test_samples))
@@ -105,9 +105,8 @@ def test_a_recording_that_is_shorter_than_a_window_is_left_out(tmp_path: Path) -
 def test_files_whose_paths_say_one_recording_are_on_one_side(tmp_path: Path) -> None:
     for number in range(4):
         for piece in range(5):
-            start = 1000.0 * number + 10.0 * piece
-            table = {"x": signal(4, start), "label": ["ab"[number % 2]] * 4}
-            write_csv(tmp_path / f"day{number}-{piece}.csv", table)
+            rows = signal(4, 1000.0 * number + 10.0 * piece)
+            write_csv(tmp_path / f"day{number}-{piece}.csv", {"x": rows, "label": ["ab"[number % 2]] * 4})
     data = {"name": "{recording}-*.csv", "test_share": 0.5}
     read = read_recorded(loaded(tmp_path, data, shape=(1,), classes=2))
     train, test = ({*np.unique(part[:, 0] // 1000)} for part in (read.samples, read.test_samples))

@@ -30,7 +30,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from fedfloor.characters import in_spreadsheet
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, named, shown
@@ -52,7 +54,7 @@ from fedfloor.workers.processes import cores
 TABLE, FIGURE = "grid.csv", "grid.png"  #: beside the run folders
 
 #: keys of a scenario with their values, or texts of the form `section.key=a,b,c`
-GridSettings: TypeAlias = Mapping[str, Sequence[object]] | Sequence[str]
+GridSettings: TypeAlias = Mapping[str, Sequence[object] | npt.NDArray[Any]] | Sequence[str]
 
 _LONG = 4.0  #: [s] of work beyond which other processes, which take a second or two to start, are worth it
 _LONGEST = 150  #: bytes of a folder's name that describe settings

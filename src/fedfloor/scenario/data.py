@@ -28,7 +28,8 @@ READING_KEYS = (
 )
 _SENSOR_KEYS = (*READING_KEYS, "test_files", "test_by")  #: keys that only sensor files use
 _FILE_KEYS = ("labels", "test_share")  #: keys that both kinds of files use
-_DEFAULTS = {"label_column": "label", "test_share": 0.2, "test_by": "recording"}  #: of keys that are None if absent
+_LABEL_COLUMN, _TEST_SHARE = "label", 0.2
+_DEFAULTS = {"label_column": _LABEL_COLUMN, "test_share": _TEST_SHARE, "test_by": "recording"}
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -102,12 +103,12 @@ class Data(Section):
     @property
     def column_of_labels(self) -> str | None:
         """Column of sensor files with the label of a row; None if the path says it."""
-        return None if "label" in fields_of(self.name) else self.label_column or str(_DEFAULTS["label_column"])
+        return None if "label" in fields_of(self.name) else self.label_column or _LABEL_COLUMN
 
     @property
     def share_of_test(self) -> float:
         """Share of recordings, or of the pictures of a class, that is the test set."""
-        return self.test_share or float(_DEFAULTS["test_share"])
+        return self.test_share or _TEST_SHARE
 
     def located(self, folder: Path) -> Self:
         """The same data with absolute paths of its files, which are relative to a folder."""

@@ -177,7 +177,7 @@ def _is_deep(picture: Any) -> bool:
     if picture.mode.startswith(("I", "F")):
         return True
     if picture.format == "TIFF":
-        return max(picture.tag_v2.get(_BITS, (1,))) > 8
+        return bool(max(picture.tag_v2.get(_BITS, (1,))) > 8)
     details = picture.tile[0][3] if picture.tile else ""  # what Pillow tells its decoder
     if picture.format == "PNG":
         return str(details).endswith(";16B")
