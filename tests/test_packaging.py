@@ -1,10 +1,13 @@
 """A wheel and a source distribution that work outside the checkout, and a core that needs none of the extras."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -13,22 +16,30 @@ import yaml
 import fedfloor
 
 ROOT = Path(__file__).parents[1]
-#: what a source distribution needs beside the package, to be built, tested and documented
-NEEDED = ("pyproject.toml", "constraints.txt", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
-          "CITATION.cff", "compose.yaml", "Dockerfile", "docs/index.md", "docs/site/conf.py", "docs/site/index.html",
-          "docs/site/static/site.css", "docs/pictures/report.png", "tests/conftest.py", "tests/runs/kept",
-          "benchmarks/baseline.py", "testbed/__main__.py", "examples/plant.toml",
-          "src/fedfloor/scenario/presets/quick.toml", "src/fedfloor/scenario/starter.toml")  # fmt: skip
+UNPACKED = (".ci/", ".pre-commit-config.yaml")  #: files of the repository that a source distribution leaves out
+
+
+def optional_distributions() -> set[str]:
+    """Names of all distributions that the extras for users name."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    needed = [entry for extra, entries in extras.items() if extra not in ("dev", "docs") for entry in entries]
+    return {re.split(r"[^\w.-]", entry)[0].lower() for entry in needed} - {"fedfloor"}
+
+
+def optional_packages() -> set[str]:
+    """Names under which those of them that are installed are imported."""
+    names, packages = optional_distributions(), packages_distributions()
+    return {package for package, owners in packages.items() if names & {owner.lower() for owner in owners}}
+
 
 #: refuses the import of every optional library, as if none were installed
-WITHOUT_EXTRAS = """
+WITHOUT_EXTRAS = f"""
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        extras = {"torch", "safetensors", "matplotlib", "plotly", "flwr", "ray", "tensorboard", "mlflow"}
-        extras |= {"grpc", "google", "cryptography"}
+        extras = set({sorted(optional_packages())!r})
         if name.split(".")[0] in extras:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
+            raise ModuleNotFoundError("No module named " + repr(name), name=name.split(".")[0])
 sys.meta_path.insert(0, Refuse())
 from fedfloor.cli import main
 sys.argv = ["fedfloor", *sys.argv[1:]]
@@ -144,7 +155,9 @@ def test_a_fresh_environment_with_the_core_alone_simulates(tmp_path: Path) -> No
     with tarfile.open(source) as archive:
         names = archive.getnames()
     root = source.name.removesuffix(".tar.gz")
-    assert [name for name in NEEDED if not any(entry.startswith(f"{root}/{name}") for entry in names)] == []
+    if (ROOT / ".git").exists():
+        tracked = run("git", "-C", str(ROOT), "ls-files").splitlines()
+        assert [name for name in tracked if f"{root}/{name}" not in names and not name.startswith(UNPACKED)] == []
     assert not [name for name in names if "__pycache__" in name or name.startswith((f"{root}/.venv", f"{root}/runs"))]
     venv.create(place, with_pip=True)
     python = str(place / "bin" / "python")
@@ -153,7 +166,13 @@ def test_a_fresh_environment_with_the_core_alone_simulates(tmp_path: Path) -> No
     assert run(python, "-c", "import fedfloor; print(fedfloor.__file__)").startswith(str(place))
     assert "mean delay [s]" in run(str(place / "bin" / "fedfloor"), "simulate", "quick", "--rounds", "3")
     installed = run(python, "-m", "pip", "list", "--format", "freeze").lower()
-    assert not [name for name in ("torch", "matplotlib", "plotly", "grpcio", "sphinx") if f"\n{name}==" in installed]
+    assert not [name for name in optional_distributions() if f"\n{name}==" in installed]
+
+
+def test_the_extras_are_found_in_the_project_file() -> None:
+    assert {"torch", "matplotlib", "grpcio", "pillow", "flwr", "protobuf"} <= optional_distributions()
+    assert "torch" in optional_packages()
+    assert not {"numpy", "typer", "fedfloor"} & optional_packages()
 
 
 def test_the_citation_names_this_version_and_the_paper() -> None:

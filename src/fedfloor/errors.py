@@ -43,6 +43,8 @@ __all__ = [
 import difflib
 from collections.abc import Iterable
 
+_LISTED = 40  #: names that a message lists; of more it says how many
+
 
 class FedfloorError(Exception):
     """Base of all errors that the user can fix."""
@@ -132,4 +134,7 @@ def advice_for(unknown: str, names: Iterable[str]) -> str:
     choices = sorted(names)
     alike = [name for name in choices if name.lower() == unknown.lower()]
     nearest = alike or difflib.get_close_matches(unknown[:100], choices, n=1, cutoff=0.6)
-    return f"Did you mean '{nearest[0]}'?" if nearest else f"Known: {', '.join(choices)}."
+    if nearest:
+        return f"Did you mean {shown(nearest[0])}?"
+    more = f" and {len(choices) - _LISTED} more" if len(choices) > _LISTED else ""
+    return f"Known: {', '.join(named(name, 80) for name in choices[:_LISTED])}{more}."

@@ -1,6 +1,8 @@
 """Code that users supply as `package.module:name`: how it is loaded and set up, and where its errors were raised."""
 
 __all__ = [
+    "asked",
+    "check_choice",
     "check_setting",
     "find_reference",
     "in_declared_types",
@@ -14,16 +16,18 @@ __all__ = [
 import importlib
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedfloor.errors import FedfloorError, SettingError, advice_for, shown
+
+Answer = TypeVar("Answer")
 
 
 def find_reference(reference: str, label: str, kind: type[FedfloorError]) -> Any:
@@ -128,9 +132,26 @@ def check_setting(name: str, value: object, least: float, most: float, *, whole:
         raise SettingError(f"{name} must be {kind} from {least:g} to {most:g}, got {shown(value)}")
 
 
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raise a SettingError unless a setting is one of several texts."""
+    if not isinstance(value, str) or value not in choices:
+        *others, last = choices
+        raise SettingError(f"{name} must be {', '.join(others)} or {last}, got {shown(value)}")
+
+
 def make_own(reference: str, label: str, kind: type[FedfloorError], methods: Iterable[str], *, page: str) -> Any:
     """Make an object of the user's class `package.module:Class`; see `own_class` and `made`."""
     return made(own_class(reference, label, kind, methods, page=page), {}, label, kind, page=page)
+
+
+def asked(question: Callable[[], Answer], label: str, kind: type[FedfloorError]) -> Answer:
+    """What the user's code answers; if it fails, an error of the class `kind` names the line that raised it."""
+    try:
+        return question()
+    except (FedfloorError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the code is the user's and may do anything
+        raise kind(f"{label}: {where_raised(error)}") from error
 
 
 def _search_working_folder(package: str) -> None:

@@ -16,9 +16,10 @@ from fedfloor.errors import RunLogError
 from fedfloor.rounds.columns import columns_of
 from fedfloor.rounds.lines import json_line, parse_record, parse_timing
 from fedfloor.rounds.placing import misplaced
-from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_outcome, simulated_rates
 from fedfloor.rounds.record import ABSENT, DeviceRecord, GatewayRecord, RoundRecord
 from fedfloor.rounds.recording import record_of
+from fedfloor.runs.folder import scenario_of
 from fedfloor.scheduling.policies.random import RandomScheduler
 from tests.runs.small import small_run
 
@@ -322,6 +323,36 @@ def test_columns_are_the_log_turned_on_its_side(per: Any, run: Any) -> None:
 
 def test_columns_of_no_record_are_none() -> None:
     assert columns_of([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda weather: weather["uplink_interference_w"][1].pop(), "weather.uplink_interference_w[1]: must have "),
+        (lambda weather: weather["downlink_interference_w"].pop(), "weather.downlink_interference_w: must have 6 entr"),
+        (lambda weather: weather["device_energy_j"].pop(), "weather.device_energy_j: must have "),
+    ],
+)
+def test_weather_of_other_lengths_is_refused_with_its_line(
+    change: Callable[[Any], object], problem: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    fedfloor.simulate("quick", "random", 2, out=folder)
+    scenario = scenario_of(folder)
+    state = SimulatedPlant(scenario, simulated_rates(scenario)).observe()
+    log = folder / "rounds.jsonl"
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    decision = RandomScheduler().schedule(state)
+    outcome = simulated_outcome(state, decision)
+    record = record_of(state, decision, outcome, policy="random", delay=1.0, clock=1.0, with_weather=True)
+    records[0]["weather"] = json.loads(json_line(record))["weather"]
+    log.write_text("".join(f"{json.dumps(entry)}\n" for entry in records))
+    fedfloor.plan(folder, round=0)
+    change(records[0]["weather"])
+    log.write_text("".join(f"{json.dumps(entry)}\n" for entry in records))
+    for read in (lambda: fedfloor.plan(folder, round=0), lambda: fedfloor.report(folder, out=tmp_path / "report")):
+        with pytest.raises(RunLogError, match=re.escape(f"rounds.jsonl: line 1: {problem}")):
+            read()
 
 
 def test_weather_is_no_column(simulated: Any) -> None:

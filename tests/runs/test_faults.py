@@ -363,3 +363,11 @@ def test_a_file_of_the_users_bars_a_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(RunLogError, match="is not empty"):
         fedfloor.simulate("quick", "random", rounds=1, out=tmp_path)
     assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_file_is_no_run_to_evaluate(tmp_path: Path) -> None:
+    (tmp_path / "rounds.jsonl").write_text("", encoding="utf-8")
+    problem = r"rounds\.jsonl: is a file, not a run folder\. Name a folder that a run has written"
+    for read in (evaluate, fedfloor.read):
+        with pytest.raises(RunLogError, match=problem):
+            read(tmp_path / "rounds.jsonl")

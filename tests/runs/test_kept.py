@@ -5,7 +5,8 @@
 --resume` the log `after.jsonl` and the weights `after.safetensors`. `plan --round 5` of that gave `round.json` and
 `answer.json`. `presets.json` has digests of what `fedfloor simulate PRESET --policy POLICY --rounds ROUNDS --seed 1`
 left then: of `scenario.toml` under the name that the preset had, of `rounds.jsonl`, and of its records with numbers of
-nine digits. Its `arithmetic` tells machines apart whose functions differ in the last bits.
+nine digits. Its `arithmetic` and its `training` tell machines apart whose functions, or torch, differ in the last
+bits. They are computed without fedfloor, so that a mistake of ours never looks like another machine.
 
 `kept/levers/` was made later, before pages had a panel for decisions and data could be files. `run` is the same with
 `--policy oort`, with other `--set` options (LEVERS below) and `--rounds 3`; `after.jsonl` and `after.json`, the state
@@ -25,7 +26,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
+from torch.nn import functional
 
 import fedfloor
 from fedfloor.api import decide_round, evaluate, plan_round
@@ -87,8 +90,8 @@ def test_an_old_run_resumes_to_the_bit(kept: Path, here: Path, tmp_path: Path) -
     answer = decide_round(plan_round(kept, index=5), export=tmp_path / "round.json")
     snapshot, before = (json.loads((folder / "round.json").read_text()) for folder in (tmp_path, KEPT))
     assert keys_of(snapshot) == keys_of(before)
-    if (here / "rounds.jsonl").read_bytes() != (KEPT / "run" / "rounds.jsonl").read_bytes():
-        pytest.skip("this machine's arithmetic differs in the last bits from that of the machine that kept the run")
+    skip_on_other_machines()
+    assert (here / "rounds.jsonl").read_bytes() == (KEPT / "run" / "rounds.jsonl").read_bytes()
     assert (kept / "rounds.jsonl").read_bytes() == (KEPT / "after.jsonl").read_bytes()
     checkpoint, weights = load_checkpoint(kept), load_file(KEPT / "after.safetensors")
     assert checkpoint is not None
@@ -114,8 +117,9 @@ def test_an_old_run_with_levers_resumes_to_the_bit_and_is_decided_again(tmp_path
         page = fedfloor.report(folder, out=tmp_path / f"report-{folder.name}").page.read_text(encoding="utf-8")
         assert policy in page
     with_levers(tmp_path / "here", 3)
-    if (tmp_path / "here" / "rounds.jsonl").read_bytes() != (KEPT / "levers" / "run" / "rounds.jsonl").read_bytes():
-        pytest.skip("this machine's arithmetic differs in the last bits from that of the machine that kept the run")
+    skip_on_other_machines()
+    here, before_here = tmp_path / "here" / "rounds.jsonl", KEPT / "levers" / "run" / "rounds.jsonl"
+    assert here.read_bytes() == before_here.read_bytes()
     assert (run / "rounds.jsonl").read_bytes() == (KEPT / "levers" / "after.jsonl").read_bytes()
     state, expected = (
         json.loads(path.read_text()) for path in (run / "checkpoint/state.json", KEPT / "levers/after.json")
@@ -223,6 +227,22 @@ def arithmetic() -> str:
     whole = [np.log1p(values), np.log(values), np.exp(-values), values**2.5, np.cumsum(values)]
     single = [[math.log1p(value), math.log(value), math.exp(-value), value**2.5] for value in values.tolist()]
     return digest(np.concatenate([*whole, np.ravel(single)]).tobytes())
+
+
+def training() -> str:
+    """Digest of what torch makes of a small network on this machine, forward and backward, to the last bit."""
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=40_000).astype(np.float32))
+    images, kernels = values[:15_680].view(20, 1, 28, 28), values[:36].view(4, 1, 3, 3).clone().requires_grad_()
+    matrix = values[:7840].view(10, 784).clone().requires_grad_()
+    hidden = functional.max_pool2d(functional.conv2d(images, kernels, padding=1).relu(), 2).flatten(1)
+    loss = functional.cross_entropy(functional.linear(hidden, matrix), torch.arange(20) % 10)
+    parts = [loss, torch.linalg.vector_norm(values), *torch.autograd.grad(loss, (kernels, matrix))]
+    return digest(b"".join(part.detach().numpy().tobytes() for part in parts))
+
+
+def skip_on_other_machines() -> None:
+    if (arithmetic(), training()) != (DIGESTS["arithmetic"], DIGESTS["training"]):
+        pytest.skip("this machine's arithmetic differs in the last bits from that of the machine that kept the run")
 
 
 DIGESTS = json.loads((KEPT / "presets.json").read_text())

@@ -92,6 +92,9 @@ def test_counters_of_energy_give_power_also_when_they_wrap(tmp_path: Path, wrapp
         ("-3", r"--power-w -3: must be more than 0 W"),
         ("nan", r"--power-w nan: must be more than 0 W"),
         ("none.txt", r"--power-w none.txt: no such file"),
+        ("x" * 5000, r"--power-w 'x{100,196}\.\.\.: must be a path that can exist, .*File name too long"),
+        ("a\0b", r"--power-w 'a\\x00b': must be a path that can exist, .*embedded null"),
+        ("9" * 5000, r"--power-w '9{100,196}\.\.\.: must be more than 0 W"),
         ("rapl", r"--power-w rapl: this machine has no RAPL counters"),
     ],
 )

@@ -16,7 +16,10 @@ from torch import nn
 import fedfloor
 from fedfloor import api
 from fedfloor.arrays import Ints
+from fedfloor.errors import ModelError
 from fedfloor.runs.profile import layers_toml
+from fedfloor.scenario.model import Model
+from fedfloor.training.network.built import network_of
 from fedfloor.training.network.description import describe
 from tests.conftest import Table, small_table
 from tests.runs.small import left_behind
@@ -44,6 +47,10 @@ def windows() -> Any:
     return [_windows(40, rng) for _ in range(3)], _windows(60, rng)
 
 
+def bodiless() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(96, 3, device="meta"))
+
+
 def plant() -> Table:
     table = small_table()
     layers = tomllib.loads(layers_toml(describe(sensors(), (3, 32))))["layers"]
@@ -58,6 +65,14 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plant") / "plant.toml"
     path.write_text(tomli_w.dumps(plant()), encoding="utf-8")
     return path
+
+
+def test_a_network_whose_tensors_have_no_values_is_refused() -> None:
+    problem = r"bodiless': '1\.weight' is on the device 'meta', where tensors have no values\. Create it on the CPU"
+    with pytest.raises(ModelError, match=problem):
+        fedfloor.measure(f"{NAME}:bodiless", "3,32", batches=[2], frequency=1e9)
+    with pytest.raises(ModelError, match=problem):
+        network_of(Model(name=f"{NAME}:bodiless", input=(3, 32), classes=3), 0)
 
 
 def test_the_profile_prints_the_layer_list() -> None:

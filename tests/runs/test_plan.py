@@ -336,6 +336,11 @@ def test_the_command_prints_a_table_and_writes_snapshots(fedfloor_command: Calla
     wrong = fedfloor_command("plan", "out.json", "--solver", "gurobi")
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
     assert "solver must be exact or paper, got 'gurobi'" in wrong.stderr
+    for digits in (30, 5000):
+        wrong = fedfloor_command("plan", "run", "--round", "9" * digits)
+        assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+        assert "'--round': " in wrong.stderr
+        assert len(wrong.stderr) < 300
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def test_a_table_has_no_formulas() -> None:
     ],
 )
 def test_commas_inside_a_value_do_not_split_it(text: str, values: Sequence[str]) -> None:
-    assert dict(varying._axes([text])) == {text.partition("=")[0]: tuple(values)}
+    assert dict(varying._axes([text], 1)) == {text.partition("=")[0]: tuple(values)}
 
 
 def test_python_values_mean_what_they_mean_in_toml(plant: Path) -> None:
@@ -142,6 +142,15 @@ def test_python_values_mean_what_they_mean_in_toml(plant: Path) -> None:
         ({"seed": [1]}, {"seed": 3}, "settings: seed: is set to one value too"),
         ([], {}, "settings: must be a mapping such as"),
         ({"radio.channels": 3}, {}, "settings: 'radio.channels': must be a list of values, got 3"),
+        ({"radio.channels": np.array(3)}, {}, "settings: 'radio.channels': must be a list of values, got 3"),
+        (
+            ["seed=" + ",".join(map(str, range(10_001)))],
+            {},
+            "--vary: its combinations are more than 10,000 simulations",
+        ),
+        ({"seed": range(10**30)}, {}, "settings: .* Leave some values out, or divide them among several grids"),
+        ({"seed": range(101), "rounds": range(1, 101)}, {}, "more than 10,000 simulations"),
+        ({"seed": range(5001)}, {"policies": ["random", "ddsra"]}, "more than 10,000 simulations"),
         ({"radio.channels": [None]}, {}, "values must be numbers, texts, lists or tables, got None"),
     ],
 )
@@ -164,6 +173,36 @@ def test_table_and_figure_are_written_before_others_may_write(
     monkeypatch.setattr("fedfloor.reports.grids.write_grid", look)
     fedfloor.vary(plant, {"radio.channels": [1]}, rounds=1, out=tmp_path / "grid")
     assert refused == ["grid.png"]
+
+
+def test_arrays_are_lists_of_values(plant: Path) -> None:
+    rates = [np.array([0.5, 0.25]), np.array([0.25, 0.25])]
+    settings: varying.GridSettings = {"radio.channels": np.array([1, 2]), "participation.rates": rates}
+    grid = fedfloor.vary(plant, settings, ["random"], rounds=1)
+    assert [[*cell.settings.values()] for cell in grid.cells][:2] == [[1, [0.5, 0.25]], [1, [0.25, 0.25]]]
+    assert grid.columns()["radio.channels"] == [1, 1, 2, 2]
+
+
+def test_names_of_folders_fit_the_file_system_in_any_alphabet(plant: Path, tmp_path: Path) -> None:
+    settings = {"data.name": [f"{letter * 140}/*.csv" for letter in ("\u00fc", "\u6a5f")]}
+    grid = fedfloor.vary(plant, settings, ["random"], rounds=1, out=tmp_path / "grid")
+    assert all(cell.folder is not None and len(cell.folder.name.encode()) < 250 for cell in grid.cells)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Serves nobody, and has a name."""
+
+    label: str = ""
+
+    def schedule(self, state: RoundState) -> Decision:
+        return Decision(channel=np.full(state.gain_up.shape[0], IDLE))
+
+
+def test_a_policy_whose_settings_make_no_name_of_a_folder_is_refused(plant: Path, tmp_path: Path) -> None:
+    policy = f"tests.runs.test_vary:Labelled:label={'x' * 250}"
+    with pytest.raises(PolicyError, match=r"its settings make a folder name of 3\d\d bytes, at most 255 are possible"):
+        fedfloor.vary(plant, {"radio.channels": [1]}, [policy], rounds=1, out=tmp_path / "grid")
 
 
 def test_a_policy_given_twice_is_refused(plant: Path) -> None:

@@ -1,5 +1,6 @@
 """Wrong input: each message is one line that names the file, the field, the value and the fix."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,14 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "a setting that is too long to write": (
         lambda t: t.update(policy={"name": "ddsra", "settings": {"v": 10**200}}),
         ["policy.settings.v: must be a number below 10^100, got 1000"],
+    ),
+    "a setting that is no number": (
+        lambda t: t.update(policy={"name": "ddsra", "settings": {"v": math.nan}}),
+        ["policy.settings.v: must be a finite number, got nan."],
+    ),
+    "a setting that is infinite": (
+        lambda t: t.update(aggregation={"rule": "fedavgm", "settings": {"momentum": -math.inf}}),
+        ["aggregation.settings.momentum: must be a finite number, got -inf."],
     ),
     "a setting that is a list": (
         lambda t: t.update(aggregation={"rule": "fedavgm", "settings": {"momentum": [1]}}),

@@ -8,6 +8,7 @@ import pytest
 
 from fedfloor.costs.compute import affordable
 from fedfloor.costs.plant import Workload
+from fedfloor.errors import SettingError
 from fedfloor.rounds.plants.simulated import simulated_outcome
 from fedfloor.scenario.file import Baseline
 from fedfloor.scheduling.allocating import allocated, floor_delays
@@ -19,6 +20,16 @@ from fedfloor.scheduling.state import RoundState, fixed_allocation
 from fedfloor.scheduling.usage import usage_of
 from tests.scheduling.oracle import best_objective, linked, random_round
 from tests.scheduling.rounds import made_round
+
+
+def test_an_allocation_that_does_not_exist_is_refused() -> None:
+    state = random_round(np.random.default_rng(0))
+    decision = allocated(state, np.array([0]), allocation="dtfl")
+    assert decision.allocation is not None
+    with pytest.raises(SettingError, match=r"allocation must be fixed, exact, one_cut or dtfl, got 'one-cut'"):
+        allocated(state, np.array([0]), allocation="one-cut")
+    with pytest.raises(SettingError, match=r"got 'one-cut'"):
+        floor_delays(state, "one-cut")
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -1,6 +1,7 @@
 """What policies tell about themselves, and that nobody imports the code of a policy to read its name in a log."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 import fedfloor
-from fedfloor.errors import PolicyError
+from fedfloor.errors import PolicyError, SettingError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.scheduling.objects import name_policy
 from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.policies.loss_driven import LossDriven
 from fedfloor.scheduling.registry import (
@@ -35,6 +37,7 @@ from fedfloor.scheduling.traits import (
     solution_of,
     tradeoff_of,
 )
+from fedfloor.training.aggregation.rules.fedyogi import FedYogi
 
 
 class Bare:
@@ -115,6 +118,58 @@ def test_a_solution_that_is_something_else_does_not_count(state: RoundState) -> 
 
     assert solution_of(Odd(), state) is None
     assert solution_of(Other(), state) is None
+
+
+class Failing(Bare):
+    """A policy whose attributes raise, all but its method `schedule`."""
+
+    def __init__(self, setting: int = 1) -> None:
+        self._setting = setting
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise KeyError(name)
+
+
+@pytest.mark.parametrize(
+    "told", [needs_training, needs_history, needs_sample_losses, tradeoff_of, is_optimal, first_delay]
+)
+def test_an_attribute_that_raises_names_its_line(told: Callable[[Scheduler], object]) -> None:
+    problem = r"^policy Failing: \w+ cannot be used: KeyError: .*test_traits\.py, line \d+\)$"
+    with pytest.raises(PolicyError, match=problem):
+        told(Failing())
+
+
+def test_attributes_of_other_types_than_described_are_refused(state: RoundState) -> None:
+    class Odd(Bare):
+        tradeoff = "much"
+        needs_training = np.zeros(2)
+
+        def solution(self, state: RoundState) -> str:
+            raise ValueError("no idea")
+
+    with pytest.raises(PolicyError, match=r"policy Odd: tradeoff cannot be used: ValueError: .*'much'"):
+        tradeoff_of(Odd())
+    with pytest.raises(PolicyError, match=r"policy Odd: needs_training cannot be used: ValueError"):
+        needs_training(Odd())
+    with pytest.raises(PolicyError, match=r"policy Odd: solution cannot be used: ValueError: no idea"):
+        solution_of(Odd(), state)
+
+
+def test_a_setting_that_raises_names_its_line() -> None:
+    with pytest.raises(PolicyError, match=r"policy Failing: its settings cannot be read: KeyError: 'setting'"):
+        name_policy(Failing())
+
+
+@pytest.mark.parametrize("value", [None, [1], {}, np.ones(2), 3], ids=type)
+def test_a_setting_that_is_no_text_is_refused(value: Any) -> None:
+    with pytest.raises(SettingError, match=r"solver must be exact or paper, got "):
+        Ddsra(solver=value)
+    with pytest.raises(SettingError, match=r"allocation must be fixed, exact, one_cut or dtfl, got "):
+        LossDriven(allocation=value)
+    with pytest.raises(SettingError, match=r"second_moment must be yogi, adam or adagrad, got "):
+        FedYogi(second_moment=value)
 
 
 def test_ddsra_warns_of_its_compiler_until_a_process_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,6 +262,8 @@ class Broken:
             return Step(gathered.mean, {3: np.zeros(1, np.float32)})  # type: ignore[dict-item]
         if self.how == "nan":
             return Step(gathered.mean, {"count": np.full(1, np.nan, np.float32)})
+        if self.how == "infinite":
+            return Step(np.append(gathered.mean[1:], np.float32(np.inf)), {})
         return gathered.mean  # type: ignore[return-value]
 
 
@@ -273,6 +275,7 @@ class Broken:
         ("kind", "count must be a float32 array"),
         ("name", "the names in its memory must be printable ASCII text, got 3"),
         ("nan", "count of its memory must be finite"),
+        ("infinite", "weights must be finite, as the mean of the models is, got inf. See docs/faster.md"),
         ("returns", "step must return a Step"),
     ],
 )

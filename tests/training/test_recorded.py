@@ -2,55 +2,26 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tomli_w
 import torch
 
 import fedfloor
 from fedfloor import api
-from fedfloor.arrays import Floats
 from fedfloor.errors import DataError, MissingExtraError, ScenarioError
-from fedfloor.scenario.resolved import Scenario
 from fedfloor.training.data import kept, tables
 from fedfloor.training.data.holding import gather, held_out, share_of
 from fedfloor.training.data.recorded import read_recorded
 from fedfloor.training.data.tables import Columns, read_table
 from fedfloor.training.data.verifying import VerifiedData
-from tests.conftest import Table, small_table
+from tests.conftest import Table
+from tests.training.plants import draw, loaded, signal, write_csv
 
 PICTURES = pytest.importorskip("PIL.Image", reason="pictures need Pillow, of the extra 'files'")
-
-
-@pytest.fixture(autouse=True)
-def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def loaded(folder: Path, data: Table, *, shape: Sequence[int], classes: int, task: str | None = None) -> Scenario:
-    """The small plant with these data, written to a folder and loaded."""
-    table = small_table() | {"data": data}
-    table["model"] = {"name": "mlp", "input": list(shape), "classes": classes}
-    if task is not None:
-        table["training"] = {"task": task}
-    path = folder / "plant.toml"
-    path.write_text(tomli_w.dumps(table), encoding="utf-8")
-    return fedfloor.load(path)
-
-
-def write_csv(path: Path, columns: Mapping[str, Iterable[object]], delimiter: str = ",") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [delimiter.join(columns), *(delimiter.join(map(str, row)) for row in zip(*columns.values(), strict=True))]
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-
-
-def signal(length: int, start: float) -> Floats:
-    """Numbers that say which row and which recording they are from."""
-    return np.arange(length, dtype=np.float64) + start
 
 
 def test_windows_of_one_recording_are_never_on_both_sides(tmp_path: Path) -> None:
@@ -298,11 +269,6 @@ def test_settings_that_contradict_each_other_are_refused(data: Table, problem: s
         loaded(tmp_path, data, shape=(1, 2), classes=2)
 
 
-def draw(path: Path, grey: int, size: tuple[int, int] = (6, 4), mode: str = "L") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    PICTURES.new(mode, size, grey if mode == "L" else (grey, 0, 255)).save(path)
-
-
 def test_a_folder_per_class_is_read_in_the_size_and_colours_of_the_network(tmp_path: Path) -> None:
     for number in range(10):
         draw(tmp_path / "images" / "dent" / f"{number}.png", 10 + number)
@@ -446,7 +412,7 @@ ROWS = "".join(f"{row},b\n" for row in range(8))
         (f"x,label\n{ROWS}".encode("utf-16"), "is not UTF-8 text"),
         ("", "line 1: has no names of columns"),
         (f"x,label\n{ROWS}".replace(",b", ",b\x1b[31m"), r"no control characters, got 'b\x1b[31m'"),
-        (f"x,label\n{ROWS}".replace(",b", f",{'7' * 5000}"), "a label must have at most 200 characters"),
+        (f"x,label\n{ROWS}".replace(",b", f",{'7' * 5000}"), "must have at most 250 characters"),
     ],
     ids=["quotation", "gap", "huge", "hexadecimal", "utf-16", "empty", "control", "long"],
 )

@@ -3,6 +3,7 @@
 __all__ = ["COMMANDS", "main", "program"]
 
 import os
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ COMMANDS = (
 _UNLIKE_OTHERS = {
     ("fedfloor compare", "--resume"): "compare has no --resume: repeating the command resumes what is not finished",
 }
+
+
+_LONG = re.compile(r"(\S{77})\S{124,}")  #: words that click would quote in full
 
 
 def program(name: str = "") -> typer.Typer:
@@ -58,7 +62,7 @@ def _run() -> None:
             sys.exit(0)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "fedfloor"
-            message = _problem_of(error, where).splitlines()[0].rstrip(".")
+            message = _LONG.sub(r"\1...", _problem_of(error, where).splitlines()[0].rstrip("."))
             _fail(f"{message}{'' if message.endswith('?') else '.'} See `{where} --help`.", 2)
         except FedfloorError as error:
             _fail(str(error), 2)

@@ -19,6 +19,8 @@ from fedfloor.scheduling.registry import shown_name
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+_LONGEST = 24  #: characters of a value
+
 #: what the panels show, from left to right
 _PANELS: tuple[tuple[str, Callable[[RunSummary], float]], ...] = (
     ("mean delay of a round [s]", lambda summary: summary.mean_delay),
@@ -40,7 +42,7 @@ def draw_grid(grid: Grid) -> "Drawing":
             at = [values.index(value_text(cell.settings[first])) for cell in cells]
             heights = [measure(cell.summary) for cell in cells]
             axes.plot(at, heights, label=look.label.replace("$", r"\$"), **line_style(look))
-        axes.set_xticks(range(len(values)), values, rotation=30 if max(map(len, values)) > 6 else 0)
+        axes.set_xticks(range(len(values)), map(_tick, values), rotation=30 if max(map(len, values)) > 6 else 0)
         axes.set_xlabel(first)
         axes.set_ylabel(title)
         axes.set_ylim(0, 1.08 * greatest([np.array([measure(cell.summary) for cell in grid.cells])]) or None)
@@ -53,6 +55,11 @@ def write_grid(grid: Grid, path: Path) -> Path:
     """Write the figure as PNG; returns the file. Needs the extra 'report'."""
     with in_print():
         return save_picture(draw_grid(grid), path)
+
+
+def _tick(value: str) -> str:
+    """A value below its place; a long one is shortened, because it would leave no room for the lines."""
+    return (value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}...").replace("$", r"\$")
 
 
 def _label(cell: Cell, grid: Grid) -> str:

@@ -2,8 +2,8 @@
 
 __all__ = ["misplaced"]
 
-from fedfloor.errors import shown
-from fedfloor.rounds.record import RoundRecord
+from fedfloor.errors import counted, shown
+from fedfloor.rounds.record import KEYS, RoundRecord, WeatherRecord
 from fedfloor.scenario.resolved import Scenario
 
 
@@ -30,4 +30,17 @@ def misplaced(record: RoundRecord, index: int, before: float, scenario: Scenario
         deepest = max(device.cut for device in gateway.devices)
         if deepest > len(scenario.layers):
             return f"gateways[{m}].devices: cut: must be <= {len(scenario.layers)}, the number of layers, got {deepest}"
+    return "" if record.weather is None else _unfit_weather(record.weather, scenario)
+
+
+def _unfit_weather(weather: WeatherRecord, scenario: Scenario) -> str:
+    """What is wrong with the lengths of the lists of a round's weather; empty if nothing is."""
+    floors, channels, devices = len(scenario.floors), scenario.radio.channels, len(scenario.devices)
+    for key in KEYS[WeatherRecord]:
+        values, expected = getattr(weather, key), devices if key == "device_energy_j" else floors
+        if len(values) != expected:
+            return f"weather.{key}: must have {expected} entries, got {len(values)}"
+        for m, entry in enumerate(values):
+            if isinstance(entry, tuple) and len(entry) != channels:
+                return f"weather.{key}[{m}]: must have {counted(channels, 'entry', 'entries')}, got {len(entry)}"
     return ""

@@ -250,7 +250,10 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def refuse_collection(run: Path) -> None:
-    """Refuse a folder of runs where one run is meant, and name the runs to choose from."""
+    """Refuse a file, or a folder of runs, where one run is meant, and name the runs to choose from."""
+    with contextlib.suppress(OSError):  # whoever reads the folder says what is wrong with it
+        if run.is_file():
+            raise RunLogError(f"{run}: is a file, not a run folder. Name a folder that a run has written")
     below = runs_below(run)
     if below:
         problem = f"is not a run folder, but holds {_listed(below)}"
@@ -310,8 +313,6 @@ def read_records(run: Path, most: int | None = None) -> list[RoundRecord]:
     except FileNotFoundError:
         problem = f"{run}: has no {ROUNDS}, so it is not a run folder"
         raise RunLogError(f"{problem}. Name a folder that a run has written") from None
-    except NotADirectoryError:
-        raise RunLogError(f"{run}: is a file, not a run folder. Name a folder that a run has written") from None
     except OSError as error:
         raise RunLogError(f"{path}: cannot be read: {error.strerror}. Check its permissions") from None
 

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fedfloor.errors import ProfileError, shown
+from fedfloor.arguments import path_problem
+from fedfloor.errors import ProfileError, named, shown
 
 Result = TypeVar("Result")
 
 _ROOT = Path("/")
+_POWERS = "Give a number of watts, 'rapl', or a file with a reading per line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +119,12 @@ def start_power_reading(choice: str, root: Path = _ROOT) -> Callable[[], PowerRe
     `choice` is a number of watts, `rapl` for the energy counters of Intel and AMD processors, or a file with one
     reading in watts per line, which is read at the end.
     """
-    label = f"--power-w {choice}"
+    label = f"--power-w {named(choice)}"
     try:
         watts = float(choice)
     except ValueError:
+        if choice != "rapl" and (problem := path_problem(choice)):
+            raise ProfileError(f"{label}: {problem}. {_POWERS}") from None
         return _rapl(label, root) if choice == "rapl" else _recorded(Path(choice), label)
     if not 0.0 < watts < math.inf:
         raise ProfileError(f"{label}: must be more than 0 W, got {shown(choice)}. Give the power under load")
@@ -149,7 +153,7 @@ def _rapl(label: str, root: Path) -> Callable[[], PowerReading]:
 def _recorded(path: Path, label: str) -> Callable[[], PowerReading]:
     """A file that a power meter writes; it must be there at the beginning, so that a wrong name shows at once."""
     if not path.is_file():
-        raise ProfileError(f"{label}: no such file. Give a number of watts, 'rapl', or a file with a reading per line")
+        raise ProfileError(f"{label}: no such file. {_POWERS}")
 
     def end() -> PowerReading:
         readings = []

@@ -7,6 +7,7 @@ __all__ = [
     "label_of",
     "load",
     "planned_run",
+    "refuse_long_folder",
     "refuse_unnamed",
     "resolve",
     "with_every_checkpoint",
@@ -14,6 +15,7 @@ __all__ = [
 ]
 
 import copy
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +55,7 @@ ScenarioSource: TypeAlias = str | Path | Mapping[str, object] | Scenario
 
 _TABLE = "scenario"  #: names a scenario in messages that is a table
 
-_LONGEST_FOLDER = 255  #: characters, on all common file systems
+_LONGEST_FOLDER = 255  #: bytes, on all common file systems
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,14 +286,10 @@ def with_folders(
         found = [_found(run, runs_below(base) if resume else []) for run in runs]
         runs, folders = [run for run, _ in found], [base / name for _, name in found]
     for index, folder in enumerate(folders):
-        if len(folder.name) > _LONGEST_FOLDER:
-            problem = f"its settings make a folder name of {len(folder.name)} characters, at most {_LONGEST_FOLDER} are"
-            advice = (
-                "Name a folder for it"
-                if len(runs) == 1 and not nested
-                else "Run it by itself, in a folder that you name"
-            )
-            raise PolicyError(f"policy {shown(str(runs[index].policy))}: {problem} possible. {advice}")
+        advice = (
+            "Name a folder for it" if len(runs) == 1 and not nested else "Run it by itself, in a folder that you name"
+        )
+        refuse_long_folder(folder.name, runs[index].policy, advice)
         if folder in folders[:index]:
             raise PolicyError(f"policy {shown(str(runs[index].policy))}: is given twice. Leave one out")
         if not resume:
@@ -299,6 +297,14 @@ def with_folders(
         elif not nested:
             refuse_other_runs(folder)
     return [replace(run, folder=folder) for run, folder in zip(runs, folders, strict=True)]
+
+
+def refuse_long_folder(name: str, policy: PolicySpec, advice: str) -> None:
+    """Refuse a name of a folder that no common file system can store, because of the settings of a policy."""
+    length = len(os.fsencode(name))
+    if length > _LONGEST_FOLDER:
+        problem = f"its settings make a folder name of {length} bytes, at most {_LONGEST_FOLDER} are possible"
+        raise PolicyError(f"policy {shown(str(policy))}: {problem}. {advice}")
 
 
 def _found(run: PlannedRun, present: Sequence[str]) -> tuple[PlannedRun, str]:

@@ -23,6 +23,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import re
 import shutil
 import time
@@ -30,7 +31,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from fedfloor.characters import in_spreadsheet
 from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, named, shown
@@ -42,7 +45,7 @@ from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import RunSummary, summarise, summary_row
 from fedfloor.runs.copies import copies_of, folder_toml, refuse_changed_copies
 from fedfloor.runs.folder import check_records, read_records, refuse_changes, refuse_filled, runs_below
-from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run
+from fedfloor.runs.planned import PlannedRun, ScenarioSource, planned_run, refuse_long_folder
 from fedfloor.runs.simulate import simulate_planned
 from fedfloor.scenario.reading import value_of
 from fedfloor.scheduling.objects import PolicySource
@@ -52,10 +55,11 @@ from fedfloor.workers.processes import cores
 TABLE, FIGURE = "grid.csv", "grid.png"  #: beside the run folders
 
 #: keys of a scenario with their values, or texts of the form `section.key=a,b,c`
-GridSettings: TypeAlias = Mapping[str, Sequence[object]] | Sequence[str]
+GridSettings: TypeAlias = Mapping[str, Sequence[object] | npt.NDArray[Any]] | Sequence[str]
 
 _LONG = 4.0  #: [s] of work beyond which other processes, which take a second or two to start, are worth it
-_LONGEST = 150  #: characters of a folder's name that describe settings
+_LONGEST = 150  #: bytes of a folder's name that describe settings
+_MOST = 10_000  #: simulations of a grid
 _OPENING, _CLOSING = "[{", "]}"
 
 
@@ -125,7 +129,7 @@ def planned_grid(
     out: Path | None = None,
 ) -> PlannedGrid:
     """Every combination of settings with every policy, all checked; each has a folder below `out` if that is given."""
-    axes, word = dict(_axes(settings)), _word(settings)
+    axes, word = dict(_axes(settings, max(len(policies), 1))), _word(settings)
     given = {"seed": seed, "rounds": rounds}
     for key in axes:
         taken = [text.partition("=")[0].strip() for text in overrides]
@@ -219,10 +223,13 @@ def _word(settings: GridSettings) -> str:
     return "settings: " if isinstance(settings, Mapping) else "--vary "
 
 
-def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Key and values, as texts, of every setting that varies."""
+def _axes(settings: GridSettings, policies: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Key and values, as texts, of every setting that varies; a grid with too many simulations is refused."""
+    word = _word(settings)
     if isinstance(settings, Mapping):
-        pairs = [(key, [_toml(value) for value in _listed(key, values)]) for key, values in settings.items()]
+        lists = [(key, _listed(key, values)) for key, values in settings.items()]
+        _refuse_many([len(values) for _, values in lists], policies, word)
+        pairs = [(key, [_toml(value) for value in values]) for key, values in lists]
     elif isinstance(settings, Sequence) and not isinstance(settings, str | bytes):
         pairs = [_parsed(text) for text in settings]
     else:
@@ -230,7 +237,8 @@ def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
     if not pairs:
         problem = "must be a mapping such as {'radio.channels': [1, 2]}, or a list such as ['radio.channels=1,2']"
         raise ScenarioError(f"settings: {problem}, got {shown(settings)}")
-    keys, word = [key for key, _ in pairs], _word(settings)
+    _refuse_many([len(texts) for _, texts in pairs], policies, word)
+    keys = [key for key, _ in pairs]
     for key, texts in pairs:
         if not isinstance(key, str) or not key:
             raise ScenarioError(f"settings: keys must be texts such as 'radio.channels', got {shown(key)}")
@@ -242,9 +250,20 @@ def _axes(settings: GridSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield key, tuple(texts)
 
 
+def _refuse_many(lengths: Sequence[int], policies: int, word: str) -> None:
+    count = math.prod(lengths) * policies
+    if count > _MOST:
+        problem = f"its combinations are more than {_MOST:,} simulations"
+        raise ScenarioError(
+            f"{word.rstrip(': ')}: {problem}. Leave some values out, or divide them among several grids"
+        )
+
+
 def _listed(key: object, values: object) -> Sequence[object]:
+    """The values of a setting, also those of an array; no more than the first ones that are too many."""
+    values = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(values, Sequence) and not isinstance(values, str | bytes) and values:
-        return values
+        return [*itertools.islice(values, _MOST + 1)]
     raise ScenarioError(f"settings: {shown(key)}: must be a list of values, got {shown(values)}")
 
 
@@ -279,8 +298,8 @@ def _toml(value: object) -> str:
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, bool | str):
         return json.dumps(value)
-    if hasattr(value, "item"):  # a number of an array
-        return _toml(value.item())
+    if hasattr(value, "tolist"):  # an array, or a number of one
+        return _toml(value.tolist())
     if isinstance(value, int | float):
         try:
             return repr(value)
@@ -299,9 +318,12 @@ def _folder_name(run: PlannedRun, keys: Iterable[str], values: Iterable[object])
     """The name of a simulation's folder: its settings, its policy and its seed."""
     settings = ",".join(f"{key}={value_text(value)}" for key, value in zip(keys, values, strict=True))
     plain = re.sub(r"[^\w.=,-]", "_", settings)
-    if plain != settings or len(plain) > _LONGEST:  # what was left out must not make two names equal
-        plain = f"{plain[:_LONGEST]}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
-    return f"{plain}-{run.policy.slug}-{run.scenario.seed}"
+    if plain != settings or len(plain.encode()) > _LONGEST:  # what was left out must not make two names equal
+        short = plain.encode()[:_LONGEST].decode(errors="ignore")
+        plain = f"{short}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
+    name = f"{plain}-{run.policy.slug}-{run.scenario.seed}"
+    refuse_long_folder(f".{name}.part", run.policy, "Shorten them")
+    return name
 
 
 def _finished(run: PlannedRun) -> RunSummary | None:

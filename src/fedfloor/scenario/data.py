@@ -1,6 +1,6 @@
 """The part of a scenario file that describes the data: which there is, how files are read, and who holds what."""
 
-__all__ = ["Data", "fields_of"]
+__all__ = ["READING_KEYS", "Data", "fields_of"]
 
 import re
 from pathlib import Path
@@ -15,8 +15,8 @@ from fedfloor.scenario.section import Flag, Int1, Section, finding
 _TABLES = (".csv", ".parquet")  #: endings of sensor files
 _FIELD = re.compile(r"\{(\w*)\}")
 _FILE_FIELDS = ("device", "label", "recording")  #: what a part of a file's path can say
-#: keys that only sensor files use, and keys that both kinds of files use
-_SENSOR_KEYS = (
+#: keys that say how the rows of sensor files become samples
+READING_KEYS = (
     "channels",
     "label_column",
     "device_column",
@@ -25,10 +25,11 @@ _SENSOR_KEYS = (
     "window_column",
     "window",
     "step",
-    "test_files",
-    "test_by",
 )
-_FILE_KEYS = ("labels", "test_share")
+_SENSOR_KEYS = (*READING_KEYS, "test_files", "test_by")  #: keys that only sensor files use
+_FILE_KEYS = ("labels", "test_share")  #: keys that both kinds of files use
+_LABEL_COLUMN, _TEST_SHARE = "label", 0.2
+_DEFAULTS = {"label_column": _LABEL_COLUMN, "test_share": _TEST_SHARE, "test_by": "recording"}
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -99,6 +100,16 @@ class Data(Section):
         """Whether samples are pictures, which cut 0 sends with 8 bits per value."""
         return self.kind in ("built-in", "images") if self.pictures is None else self.pictures
 
+    @property
+    def column_of_labels(self) -> str | None:
+        """Column of sensor files with the label of a row; None if the path says it."""
+        return None if "label" in fields_of(self.name) else self.label_column or _LABEL_COLUMN
+
+    @property
+    def share_of_test(self) -> float:
+        """Share of recordings, or of the pictures of a class, that is the test set."""
+        return self.test_share or _TEST_SHARE
+
     def located(self, folder: Path) -> Self:
         """The same data with absolute paths of its files, which are relative to a folder."""
         if self.kind not in ("sensors", "images"):
@@ -109,13 +120,12 @@ class Data(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_of_pictures_counts_as_absent(cls, data: object) -> object:
+    def _defaults_count_as_absent(cls, data: object) -> object:
         name = data.get("name", cls.model_fields["name"].default) if isinstance(data, dict) else None
         if not isinstance(data, dict) or not isinstance(name, str):
             return data
-        if data.get("pictures") is not (name in DATASETS or name.endswith("/")):
-            return data
-        return {key: value for key, value in data.items() if key != "pictures"}
+        defaults = {**_DEFAULTS, "pictures": name in DATASETS or name.endswith("/"), "step": data.get("window")}
+        return {key: value for key, value in data.items() if key not in defaults or not _is(value, defaults[key])}
 
     @model_validator(mode="after")
     def _pictures_are_what_they_are(self) -> Self:
@@ -150,9 +160,11 @@ class Data(Section):
 
     @model_validator(mode="after")
     def _columns_have_one_meaning(self) -> Self:
+        if self.kind != "sensors":
+            return self
         meanings: dict[str, str] = {}
         for key in (key for key in _SENSOR_KEYS if key.endswith("_column")):
-            column = getattr(self, key)
+            column = self.column_of_labels if key == "label_column" else getattr(self, key)
             if column is not None and column in meanings:
                 raise finding(f"is the same column as data.{meanings[column]}, got {shown(column)}", below=key)
             if column is not None and column in (self.channels or ()):
@@ -189,7 +201,14 @@ class Data(Section):
     @field_validator("name")
     @classmethod
     def _name_is_known(cls, name: str) -> str:
+        if "\0" in name:
+            raise finding(f"must not contain the character NUL, which no path has, got {shown(name)}")
         if name not in DATASETS and ":" not in name and not name.endswith((*_TABLES, "/")):
             files = "Files end in .csv or .parquet, as in 'sensors/*.csv', and a folder of pictures in '/'"
             raise finding(f"unknown data set, got {shown(name)}. {advice_for(name, DATASETS)} {files}")
         return name
+
+
+def _is(value: object, other: object) -> bool:
+    """Whether two values are equal and of one type, as 1 and true are not."""
+    return type(value) is type(other) and value == other

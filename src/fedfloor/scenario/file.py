@@ -48,12 +48,14 @@ ProfilePath = Annotated[str, Field(min_length=1)]
 
 
 def _plain_settings(settings: object) -> object:
-    """Refuse settings that cannot be written in a name: lists, tables and numbers that are too long."""
+    """Refuse settings that cannot be written in a name: lists, tables and numbers that are too long or not finite."""
     for key, value in settings.items() if isinstance(settings, dict) else ():
         if not isinstance(value, bool | int | float | str):
             raise finding(f"must be a number, true, false or a string in quotes, got {shown(value)}", below=str(key))
         if isinstance(value, int) and abs(value) >= 10**100:
             raise finding(f"must be a number below 10^100, got {shown(value)}", below=str(key))
+        if isinstance(value, float) and not math.isfinite(value):
+            raise finding(f"must be a finite number, got {value}", below=str(key))
     return settings
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.compute import affordable, split_of
-from fedfloor.errors import SettingError, shown
+from fedfloor.references import check_choice
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, fixed_allocation
 from fedfloor.scheduling.usage import (
     LinkTimes,
@@ -41,9 +41,7 @@ class Selecting:
     allocation: str = field(default=_FIXED, metadata={"unwritten": True})
 
     def __post_init__(self) -> None:
-        if self.allocation not in ALLOCATIONS:
-            names = f"{', '.join(ALLOCATIONS[:-1])} or {ALLOCATIONS[-1]}"
-            raise SettingError(f"allocation must be {names}, got {shown(self.allocation)}")
+        check_choice("allocation", self.allocation, ALLOCATIONS)
 
     def delays(self, state: RoundState) -> Floats:
         """Delay of every floor on every channel under the allocation in use, (M, J) [s]."""
@@ -62,41 +60,43 @@ class Selecting:
         return first_delay("exact")
 
 
-def floor_delays(state: RoundState, name: str = _FIXED) -> Floats:
+def floor_delays(state: RoundState, allocation: str = _FIXED) -> Floats:
     """Delay of every floor on every channel if it is served alone, (M, J) [s]; very long where it never ends.
 
     Under `exact` it is inf where a floor cannot take part. Under `one_cut` and `dtfl`, other
     floors may change the cuts of a floor that is not alone.
     """
-    if name == "exact":
+    check_choice("allocation", allocation, ALLOCATIONS)
+    if allocation == "exact":
         from fedfloor.scheduling.solver.solve import exact_delays  # noqa: PLC0415  # the compiler takes long to load
 
         return exact_delays(state)
-    if name == "one_cut":
+    if allocation == "one_cut":
         return _one_cut_delays(state)
-    allocation = fixed_allocation(state)
-    if name == "dtfl":
-        allocation = dataclasses.replace(allocation, cut=_tiered_cuts(state, state.plant.devices.floor))
-    return _delays_of(state, allocation)
+    resources = fixed_allocation(state)
+    if allocation == "dtfl":
+        resources = dataclasses.replace(resources, cut=_tiered_cuts(state, state.plant.devices.floor))
+    return _delays_of(state, resources)
 
 
-def allocated(state: RoundState, floors: Ints, name: str = _FIXED, *, within: float = np.inf) -> Decision:
+def allocated(state: RoundState, floors: Ints, allocation: str = _FIXED, *, within: float = np.inf) -> Decision:
     """The decision that serves floors (at most J), on the channels with the least total delay.
 
     Links slower than `within` [s] are used only where nothing else is left. `exact` minimises the delay of the round
     instead, and leaves out floors that have not enough energy or memory.
     """
-    if name == "exact":
+    check_choice("allocation", allocation, ALLOCATIONS)
+    if allocation == "exact":
         return _exact(state, floors)
-    if name == "one_cut":
+    if allocation == "one_cut":
         return _with_one_cut(state, floors, within)
-    allocation = fixed_allocation(state)
-    if name == "dtfl":
+    resources = fixed_allocation(state)
+    if allocation == "dtfl":
         chosen = np.isin(state.plant.devices.floor, floors)
-        cut = np.where(chosen, _tiered_cuts(state, np.where(chosen, 0, 1)), allocation.cut)
-        allocation = dataclasses.replace(allocation, cut=cut)
-    channel = _best_channels(_delays_of(state, allocation), floors, within)
-    return Decision(channel) if name == _FIXED else Decision(channel, allocation)
+        cut = np.where(chosen, _tiered_cuts(state, np.where(chosen, 0, 1)), resources.cut)
+        resources = dataclasses.replace(resources, cut=cut)
+    channel = _best_channels(_delays_of(state, resources), floors, within)
+    return Decision(channel) if allocation == _FIXED else Decision(channel, resources)
 
 
 def _delays_of(state: RoundState, allocation: Allocation) -> Floats:

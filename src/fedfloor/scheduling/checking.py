@@ -6,8 +6,8 @@ import numpy as np
 
 from fedfloor.arrays import Floats
 from fedfloor.costs.compute import exceeds, floor_sum
-from fedfloor.errors import FedfloorError, PolicyError
-from fedfloor.references import where_raised
+from fedfloor.errors import PolicyError
+from fedfloor.references import asked
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, Scheduler
 
 _MOST_WEIGHT = 1e15  #: of a floor in the average
@@ -106,12 +106,7 @@ def _invalid(state: RoundState, problem: str) -> PolicyError:
 
 def decide(scheduler: Scheduler, state: RoundState) -> Decision:
     """The policy's decision, checked; an error in a user's policy names the line that raised it."""
-    try:
-        decision = scheduler.schedule(state)
-    except (FedfloorError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # the policy is the user's and may do anything
-        name = type(scheduler).__name__
-        raise PolicyError(f"policy {name}: schedule failed in round {state.index}: {where_raised(error)}") from error
+    label = f"policy {type(scheduler).__name__}: schedule failed in round {state.index}"
+    decision = asked(lambda: scheduler.schedule(state), label, PolicyError)
     check_decision(state, decision)
     return decision

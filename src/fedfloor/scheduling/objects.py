@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedfloor.errors import PolicyError, shown
-from fedfloor.references import made
+from fedfloor.references import asked, made
 from fedfloor.scheduling.registry import PAGE, UNNAMED, PolicySpec, Setting, make_policy, name_of_class
 from fedfloor.scheduling.state import Scheduler
 
@@ -33,7 +33,8 @@ def name_policy(policy: Scheduler) -> NamedPolicy:
     An object whose class cannot be found by its name, or that differs from a new object with the same settings, is
     named after its class alone.
     """
-    settings, unwritten = _settings_of(policy)
+    label = f"policy {type(policy).__name__}: its settings cannot be read"
+    settings, unwritten = asked(lambda: _settings_of(policy), label, PolicyError)
     unnamed = _unfindable(type(policy)) or unwritten
     if not unnamed:
         try:

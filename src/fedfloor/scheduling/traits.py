@@ -23,10 +23,16 @@ __all__ = [
     "tradeoff_of",
 ]
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from fedfloor.errors import PolicyError
+from fedfloor.references import asked
 from fedfloor.scheduling.solver.solution import Solution
 from fedfloor.scheduling.state import RoundState, Scheduler
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,45 +46,49 @@ class PolicyKind:
 def kind_of(policy_class: type[object]) -> PolicyKind:
     """What a policy's class tells."""
     return PolicyKind(
-        getattr(policy_class, "tradeoff_setting", None),
-        getattr(policy_class, "solver_setting", None),
+        _told(policy_class, "tradeoff_setting", None, lambda value: value),
+        _told(policy_class, "solver_setting", None, lambda value: value),
     )
 
 
 def needs_training(policy: Scheduler) -> bool:
     """Whether the policy decides by training losses."""
-    return bool(getattr(policy, "needs_training", False))
+    return _told(policy, "needs_training", False, bool)
 
 
 def needs_history(policy: Scheduler) -> bool:
     """Whether the policy decides by earlier rounds."""
-    return bool(getattr(policy, "needs_history", False)) or needs_sample_losses(policy)
+    return _told(policy, "needs_history", False, bool) or needs_sample_losses(policy)
 
 
 def needs_sample_losses(policy: Scheduler) -> bool:
     """Whether the policy decides by the root mean square of the losses of single samples."""
-    return bool(getattr(policy, "needs_sample_losses", False))
+    return _told(policy, "needs_sample_losses", False, bool)
 
 
 def tradeoff_of(policy: Scheduler) -> float | None:
     """V of the policy; None if it does not weigh delay against participation."""
-    tradeoff = getattr(policy, "tradeoff", None)
-    return None if tradeoff is None else float(tradeoff)
+    return _told(policy, "tradeoff", None, lambda value: None if value is None else float(value))
 
 
 def is_optimal(policy: Scheduler) -> bool:
     """Whether every decision of the policy minimises the objective of the round."""
-    return bool(getattr(policy, "is_optimal", False))
+    return _told(policy, "is_optimal", False, bool)
 
 
 def solution_of(policy: Scheduler, state: RoundState) -> Solution | None:
     """The decision with what is proven about it; None if the policy only decides."""
-    solve = getattr(policy, "solution", None)
-    solution = solve(state) if callable(solve) else None
+    solution = _told(policy, "solution", None, lambda solve: solve(state) if callable(solve) else None)
     return solution if isinstance(solution, Solution) else None
 
 
 def first_delay(policy: Scheduler) -> str:
     """What takes long before the first decision; empty if nothing does."""
-    explain = getattr(policy, "first_delay", None)
-    return str(explain()) if callable(explain) else ""
+    return _told(policy, "first_delay", None, lambda explain: str(explain()) if callable(explain) else "")
+
+
+def _told(policy: object, name: str, default: object, reading: Callable[[Any], Answer]) -> Answer:
+    """What is read from an attribute of a policy or its class; an error in a user's policy names its line."""
+    kind = policy if isinstance(policy, type) else type(policy)
+    label = f"policy {kind.__name__}: {name} cannot be used"
+    return asked(lambda: reading(getattr(policy, name, default)), label, PolicyError)

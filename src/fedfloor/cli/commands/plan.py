@@ -32,7 +32,9 @@ def plan(
             "--solver", metavar="exact|paper", help="Solver of ddsra. Default: the one of its policy, else exact."
         ),
     ] = None,
-    index: Annotated[int | None, typer.Option("--round", min=0, help="Round of a run folder, from 0.")] = None,
+    index: Annotated[
+        int | None, typer.Option("--round", min=0, max=2**53, help="Round of a run folder, from 0.")
+    ] = None,
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE", help="Write the round as a snapshot.")
     ] = None,

@@ -5,8 +5,7 @@ __all__ = ["Ddsra"]
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedfloor.errors import SettingError, shown
-from fedfloor.references import check_setting
+from fedfloor.references import check_choice, check_setting
 from fedfloor.scheduling.solver.solution import SOLVERS, Solution
 from fedfloor.scheduling.state import Decision, RoundState
 
@@ -23,8 +22,7 @@ class Ddsra:
 
     def __post_init__(self) -> None:
         check_setting("v", self.v, 0.0, 1e30)
-        if self.solver not in SOLVERS:
-            raise SettingError(f"solver must be {' or '.join(SOLVERS)}, got {shown(self.solver)}")
+        check_choice("solver", self.solver, SOLVERS)
 
     @property
     def tradeoff(self) -> float:

@@ -47,8 +47,13 @@ class Aggregator:
     _steps: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        if not type(self.rule).__module__.startswith("fedfloor."):
+        if self._is_own:
             self._untouched = copy.deepcopy(self.rule)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the rule is the user's."""
+        return not type(self.rule).__module__.startswith("fedfloor.")
 
     def combined(self, weights: Vector, arrived: Sequence[Arrived]) -> Vector:
         """The next weights (P,) from what arrived, in the order of the floors.
@@ -122,6 +127,9 @@ class Aggregator:
         except BaseException as error:  # the rule may be the user's and do anything
             raise AggregationError(f"aggregation rule {name}: step failed: {where_raised(error)}") from error
         problem = _problem(step, gathered.weights.size)
+        if not problem and self._is_own and np.isfinite(gathered.mean).all():
+            wrong = step.weights[~np.isfinite(step.weights)]  # not of the training, whose models are finite
+            problem = f"weights must be finite, as the mean of the models is, got {wrong[0]}" if wrong.size else ""
         if problem:
             raise AggregationError(f"aggregation rule {name}: {problem}. See docs/faster.md")
         if again is not None and not _same(step, again):

@@ -35,7 +35,7 @@ def _checked_samples(samples: npt.NDArray[Any], label: str) -> npt.NDArray[np.ge
         return samples
     if samples.dtype.kind not in "buif":
         raise DataError(f"{label}: samples must be numbers, got {samples.dtype}. Convert them to uint8 or float32")
-    values = samples.astype(np.float32)
+    values = _in_float32(samples)
     infinite = np.argwhere(~np.isfinite(values))
     if infinite.size:
         problem = f"samples must be finite, got {values[tuple(infinite[0])]} at sample {infinite[0][0]}"
@@ -55,9 +55,15 @@ def _checked_classes(labels: npt.NDArray[Any], label: str, classes: int) -> npt.
 def _checked_numbers(labels: npt.NDArray[Any], label: str) -> npt.NDArray[np.float32]:
     if labels.dtype.kind not in "buif":
         raise DataError(f"{label}: labels must be numbers, got {labels.dtype}. Convert them to float32")
-    values = labels.astype(np.float32)
+    values = _in_float32(labels)
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         problem = f"labels must be finite, got {labels[wrong[0]]} at sample {wrong[0]}"
         raise DataError(f"{label}: {problem}. Remove or replace it")
     return values
+
+
+def _in_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Numbers as float32; those that are too large for it become infinite, which is refused then."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(np.float32)

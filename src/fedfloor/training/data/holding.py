@@ -31,7 +31,7 @@ from fedfloor.training.data.partition import Wish, by_classes, by_shards, dirich
 from fedfloor.training.data.paths import MissingFilesError
 from fedfloor.training.data.recorded import OnStep, Recorded, read_recorded
 from fedfloor.training.data.samples import Samples
-from fedfloor.training.data.sources import load_dataset
+from fedfloor.training.data.sources import load_dataset, refuse_missing
 
 _NAMED = 5  #: devices that a message names; of more it says how many
 
@@ -148,6 +148,7 @@ def gather(scenario: Scenario, folder: Path | None = None, *, on_step: OnStep = 
 
 
 def _whole(scenario: Scenario, folder: Path | None, on_step: OnStep) -> _Whole:
+    refuse_missing(folder)
     kind, name = scenario.data.kind, scenario.data.name
     if kind == "own":
         return _own(scenario)
@@ -168,6 +169,7 @@ def _said_shares(scenario: Scenario, read: Recorded) -> list[Ints]:
 
 def share_of(scenario: Scenario, device: str, folder: Path | None = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Samples and labels of one device for training, as a machine with only the files of that device reads them."""
+    refuse_missing(folder)
     if scenario.data.says_holders and scenario.data.kind != "own":
         read = read_recorded(scenario, only=device, is_part=True)
         return read.samples, read.labels
@@ -178,6 +180,7 @@ def share_of(scenario: Scenario, device: str, folder: Path | None = None) -> tup
 
 def held_out(scenario: Scenario, folder: Path | None = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
     """Samples and labels of the test set; None if the data is not on this machine and no folder is named."""
+    refuse_missing(folder)
     try:
         if scenario.data.kind == "own":
             return None
@@ -194,6 +197,7 @@ def held_out(scenario: Scenario, folder: Path | None = None) -> tuple[npt.NDArra
 
 def shortage_of(scenario: Scenario, folder: Path | None = None) -> ShortageTable:
     """Devices that will hold fewer samples than they ask for; missing data raises only if a folder is named."""
+    refuse_missing(folder)
     name, kind = scenario.data.name, scenario.data.kind
     if kind == "own":
         return {"origin": None, "reason": f"{name} is called when training starts", "devices": None}

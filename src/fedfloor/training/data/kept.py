@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 _WORTH = 1.0  #: [s] of reading from which on the arrays are kept
 _STAMP = "stamp"
-_VERSION = 1  #: of what is kept
+_VERSION = 2  #: of what is kept
 
 
 def cache_folder() -> Path:
@@ -54,11 +53,11 @@ def kept_arrays(settings: Sequence[object], files: Sequence[Path], read: Callabl
 def _kept(place: Path, stamp: str) -> Arrays | None:
     """Arrays of a file with this stamp; None if there is none, or if it is damaged."""
     try:
-        with np.load(place, allow_pickle=False) as stored:
+        with place.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if str(stored[_STAMP]) != stamp:
                 return None
             return {name: stored[name] for name in stored.files if name != _STAMP}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except Exception:  # zipfile, zlib and numpy raise errors of many kinds on damaged files
         return None
 
 

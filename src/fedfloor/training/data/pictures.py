@@ -4,6 +4,7 @@ __all__ = ["Pictures", "check_pictures", "read_pictures"]
 
 import contextlib
 import importlib
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from fedfloor.errors import DataError, MissingExtraError, named, shown
 from fedfloor.scenario.data import Data
 from fedfloor.streams import key_stream
 from fedfloor.training.data.kept import kept_arrays
-from fedfloor.training.data.paths import NamedFile
-from fedfloor.training.data.samples import TEST_SHARE, drawn_for_test
+from fedfloor.training.data.paths import NamedFile, files_below, folders_in
+from fedfloor.training.data.samples import drawn_for_test
 
 _ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  #: Pillow's names; it would start Ghostscript for an EPS file
 _MODES = {1: "L", 3: "RGB"}  #: channels -> Pillow's name of the colours
 _LARGEST = 100_000_000  #: pixels of one picture
+_BITS = 258  #: tag of a TIFF file: bits of every colour
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +72,7 @@ def read_pictures(
     for holder in np.unique(holders):
         open_ = np.flatnonzero((holders == holder) & (said == ""))
         rng = key_stream(seed, f"data.test.{holder}")
-        is_test[drawn_for_test(_classes(labels, open_, data.name), data.test_share or TEST_SHARE, rng)] = True
+        is_test[drawn_for_test(_classes(labels, open_, data.name), data.share_of_test, rng)] = True
     return Pictures(**arrays, labels=labels, holders=holders, is_test=is_test)
 
 
@@ -101,17 +104,18 @@ def _refuse_shape(data: Data, shape: tuple[int, ...]) -> None:
 def _listed(folder: NamedFile) -> list[_Picture]:
     """Pictures of a folder: one folder per class, all of them below `train` and `test` if it has these two."""
     root, holder = folder.path, folder.fields.get("device", "")
-    halves = [(root / side, side) for side in ("train", "test") if (root / side).is_dir()]
+    folders = folders_in(root)
+    halves = [(root / side, side) for side in ("train", "test") if root / side in folders]
     if len(halves) == 1:
         problem = f"has a folder {halves[0][1]!r} but no {'test' if halves[0][1] == 'train' else 'train'!r}"
         raise DataError(f"{named(root)}: {problem}. Add it, or put the folders of the classes directly below")
     pictures = []
     for place, side in halves or [(root, "")]:
-        classes = sorted(entry for entry in place.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        classes = folders_in(place)
         if not classes:
             raise DataError(f"{named(place)}: has no folder. Make one folder per class and put its pictures there")
         for kind in classes:
-            files = sorted(entry for entry in kind.rglob("*") if entry.suffix.lower() in _ENDINGS and entry.is_file())
+            files = [path for path in files_below(kind) if path.suffix.lower() in _ENDINGS]
             if not files:
                 problem = f"has no picture, which ends in {', '.join(_ENDINGS)}"
                 raise DataError(f"{named(kind)}: {problem}. Put pictures there, or remove the folder")
@@ -149,6 +153,37 @@ def _pillow() -> Any:
         raise MissingExtraError("reading pictures", "files") from None
 
 
+def _read_one(pillow: Any, path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """One picture as (C, H, W)."""
+    channels, height, width = shape
+    try:
+        with _without_warnings(), pillow.open(path, formats=_FORMATS) as picture:
+            if picture.width * picture.height > _LARGEST:
+                raise ValueError(f"it has more than {_LARGEST:,} pixels")
+            if _is_deep(picture):
+                raise ValueError("it has more than 8 bits per colour; convert it to 8 bits")
+            with _silent_library() if picture.format == "TIFF" else contextlib.nullcontext():
+                pixels = picture.convert(_MODES[channels])
+            if pixels.size != (width, height):
+                pixels = pixels.resize((width, height), pillow.Resampling.BILINEAR)
+            return np.asarray(pixels, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
+    except Exception as error:  # Pillow raises errors of many kinds on damaged files
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise DataError(f"{named(path)}: cannot be read as a picture: {reason}. Replace or remove it") from None
+
+
+def _is_deep(picture: Any) -> bool:
+    """Whether a picture has more than 8 bits per colour, of which Pillow would drop the lower ones in some formats."""
+    if picture.mode.startswith(("I", "F")):
+        return True
+    if picture.format == "TIFF":
+        return bool(max(picture.tag_v2.get(_BITS, (1,))) > 8)
+    details = picture.tile[0][3] if picture.tile else ""  # what Pillow tells its decoder
+    if picture.format == "PNG":
+        return str(details).endswith(";16B")
+    return picture.format == "PPM" and isinstance(details, tuple) and details[1] > 255
+
+
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     """Ignore Pillow's warnings: they do not affect training."""
@@ -157,19 +192,19 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-def _read_one(pillow: Any, path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """One picture as (C, H, W)."""
-    channels, height, width = shape
+@contextlib.contextmanager
+def _silent_library() -> Iterator[None]:
+    """Drop what libtiff itself writes to the standard error; Pillow raises an error too."""
     try:
-        with _without_warnings(), pillow.open(path) as picture:
-            if picture.width * picture.height > _LARGEST:
-                raise ValueError(f"it has more than {_LARGEST:,} pixels")
-            if picture.mode.startswith(("I", "F")):
-                raise ValueError("it has more than 8 bits per colour; convert it to 8 bits")
-            pixels = picture.convert(_MODES[channels])
-            if pixels.size != (width, height):
-                pixels = pixels.resize((width, height), pillow.Resampling.BILINEAR)
-            return np.asarray(pixels, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        problem = f"cannot be read as a picture: {' '.join(str(error).split())[:200].rstrip('.')}"
-        raise DataError(f"{named(path)}: {problem}. Replace or remove it") from None
+        errors = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        yield
+    finally:
+        os.dup2(errors, 2)
+        os.close(errors)

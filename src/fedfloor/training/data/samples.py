@@ -1,6 +1,6 @@
 """Samples of a run: which device holds which, which form a batch, and which are drawn for the test set."""
 
-__all__ = ["TEST_SHARE", "Samples", "batch_of", "drawn_for_test"]
+__all__ = ["Samples", "batch_of", "drawn_for_test"]
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Floats, Ints, Labels
 from fedfloor.streams import Stream, run_stream
-
-TEST_SHARE = 0.2  #: of recordings or pictures in the test set, if the scenario does not say
 
 
 @dataclass(frozen=True, slots=True, eq=False)

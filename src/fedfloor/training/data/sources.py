@@ -1,6 +1,6 @@
 """Data sets, read from their official files or from the slice of Fashion-MNIST in this package."""
 
-__all__ = ["EMBEDDED", "DataSet", "data_folder", "dataset_files", "load_dataset", "unpacked"]
+__all__ = ["EMBEDDED", "DataSet", "data_folder", "dataset_files", "load_dataset", "refuse_missing", "unpacked"]
 
 import gzip
 import io
@@ -88,14 +88,24 @@ def data_folder(folder: Path | None = None) -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "fedfloor"
 
 
+def refuse_missing(folder: Path | None) -> None:
+    """Refuse a folder with data sets that is named but does not exist, whether the data comes from there or not."""
+    if folder is not None and not folder.is_dir():
+        raise _missing(folder)
+
+
+def _missing(folder: Path, how: str = "") -> DataError:
+    return DataError(f"{folder}: no such folder. Create it, or name another one{how}")
+
+
 def dataset_files(name: str, folder: Path | None = None) -> tuple[Path, ...]:
     """Files of a data set, in `data_folder(folder)` or in its subfolder that is named after the data set."""
     if name not in _FORMS:
         raise DataError(f"data set {shown(name)}: unknown. {advice_for(name, DATASETS)}")
     root = data_folder(folder)
-    if not root.is_dir() and (folder is not None or os.environ.get("FEDFLOOR_DATA")):
-        source = "" if folder is not None else " with FEDFLOOR_DATA"
-        raise DataError(f"{root}: no such folder. Create it, or name another one{source}")
+    refuse_missing(folder)
+    if not root.is_dir() and os.environ.get("FEDFLOOR_DATA"):
+        raise _missing(root, " with FEDFLOOR_DATA")
     incomplete = ""
     for place in (root, root / name):
         for form in _FORMS[name]:

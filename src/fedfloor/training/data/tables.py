@@ -8,7 +8,7 @@ import importlib
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,6 +23,7 @@ Texts = npt.NDArray[np.str_]
 
 _ROWS = 65_536  #: rows that are converted at once
 _LONGEST = 1 << 20  #: characters of the first line
+_LONGEST_TEXT = 250  #: characters of a cell with text; all cells of a column take as much memory as the longest
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -64,6 +65,8 @@ def _read_csv(path: Path, columns: Columns) -> Table:
     numbers = (*channels, *columns.numbers)
     fast = _fast_columns(path, delimiter, numbers, (*columns.texts, *columns.times))
     arrays = _plain_columns(path, header, delimiter, numbers, columns) if fast is None else fast
+    if delimiter != ",":
+        arrays |= {name: np.char.replace(arrays[name], ",", ".") for name in columns.times}
     return _table(path, arrays, channels, columns)
 
 
@@ -80,8 +83,13 @@ def _header(path: Path) -> tuple[list[str], str]:
     """Names of the columns, and the character between them: the one that the first line has most of."""
     with _opened(path) as file:
         first = file.readline(_LONGEST)
+    if len(first) == _LONGEST:
+        raise _wrong_line(path, 1, f"has more than {_LONGEST:,} characters")
     delimiter = max(_DELIMITERS, key=first.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+    try:
+        header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise _wrong_line(path, 1, error) from None
     if not any(header):
         raise DataError(f"{named(path)}: line 1: has no names of columns. Write them in the first line")
     return header, delimiter
@@ -123,7 +131,7 @@ def _rows(path: Path, delimiter: str) -> Iterator[Iterator[list[str]]]:
             next(reader)
             yield filter(None, reader)
         except csv.Error as error:
-            raise DataError(f"{named(path)}: line {reader.line_num}: {error}. Correct this line") from None
+            raise _wrong_line(path, reader.line_num, error) from None
 
 
 def _plain_columns(
@@ -137,17 +145,20 @@ def _plain_columns(
             if {*map(len, block)} != {len(header)}:
                 at = next(at for at, row in enumerate(block) if len(row) != len(header))
                 problem = f"has {len(block[at])} cells, the header has {len(header)}"
-                line = _line_of(path, delimiter, done + at)
-                raise DataError(f"{named(path)}: line {line}: {problem}. Correct this line")
+                raise _wrong_line(path, _line_of(path, delimiter, done + at), problem)
             cells = dict(zip(header, zip(*block, strict=True), strict=True))
             for name, pieces in parts.items():
                 if name in numbers:
                     pieces.append(_numbers(path, name, cells[name], delimiter, done))
                 else:
-                    pieces.append(np.array([cell.strip() for cell in cells[name]]))
+                    pieces.append(_texts(path, name, cells[name], delimiter, done))
             done += len(block)
     empty: npt.NDArray[Any] = np.zeros(0)
     return {name: np.concatenate(pieces) if pieces else empty for name, pieces in parts.items()}
+
+
+def _wrong_line(path: Path, line: int, problem: object) -> DataError:
+    return DataError(f"{named(path)}: line {line}: {problem}. Correct this line")
 
 
 def _line_of(path: Path, delimiter: str, row: int) -> int:
@@ -157,6 +168,24 @@ def _line_of(path: Path, delimiter: str, row: int) -> int:
         next(reader)
         next(itertools.islice(filter(None, reader), row, None))
         return reader.line_num
+
+
+def _texts(path: Path, name: str, cells: Sequence[str], delimiter: str, done: int) -> Texts:
+    """Texts of a column after `done` rows, without the spaces around them."""
+    at = _first_too_long(cells)
+    if at is not None:
+        raise _too_long(path, f"line {_line_of(path, delimiter, done + at)}", name, cells[at])
+    return np.array([cell.strip() for cell in cells])
+
+
+def _first_too_long(cells: Iterable[str]) -> int | None:
+    """Place of the first text that has too many characters."""
+    return next((at for at, cell in enumerate(cells) if len(cell) > _LONGEST_TEXT), None)
+
+
+def _too_long(path: Path, place: str, name: str, cell: str) -> DataError:
+    problem = f"must have at most {_LONGEST_TEXT} characters, got {len(cell):,}: {shown(cell)}"
+    return DataError(f"{named(path)}: {place}, column {shown(name)}: {problem}. Shorten it")
 
 
 def _numbers(path: Path, name: str, cells: Sequence[str], delimiter: str, done: int) -> Floats:
@@ -221,6 +250,8 @@ def _fast_columns(
         column = table[name].to_numpy()
         if name in numbers and (table[name].null_count or _first_unusable(column) is not None):
             return None
+        if name in texts and _first_too_long(column) is not None:
+            return None
         columns[name] = column if name in numbers else np.char.strip(column.astype(np.str_))
     return columns
 
@@ -279,13 +310,16 @@ def _parquet_texts(path: Path, name: str, column: Any, arrow: Any) -> npt.NDArra
     if values.dtype.kind == "f" and (at := _first_unusable(values)) is not None:
         raise _unusable(path, f"row {at}", name, float(values[at]))
     if values.dtype.kind == "f" and np.array_equal(values, np.rint(values)):
-        values = values.astype(np.int64)
+        is_short = np.abs(values).max(initial=0.0) < 2.0**63
+        values = values.astype(np.int64) if is_short else np.array([f"{value:.0f}" for value in values.tolist()])
     if values.dtype.kind == "O":
         try:
             values = column.cast(arrow.string()).to_numpy()
         except arrow.ArrowException:
             problem = f"column {shown(name)}: must be text or numbers, got {column.type}"
             raise DataError(f"{named(path)}: {problem}. Convert it") from None
+        if (at := _first_too_long(values)) is not None:
+            raise _too_long(path, f"row {at}", name, values[at])
     return np.asarray(np.char.strip(values.astype(np.str_)))
 
 

@@ -3,7 +3,6 @@
 __all__ = ["TEST", "TRAINING", "Windows", "check_windows", "read_windows", "sides"]
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,26 +13,14 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.errors import DataError, named, shown
-from fedfloor.scenario.data import Data, fields_of
+from fedfloor.scenario.data import READING_KEYS, Data
 from fedfloor.training.data.kept import Arrays, kept_arrays
 from fedfloor.training.data.paths import NamedFile, matching
-from fedfloor.training.data.samples import TEST_SHARE, drawn_for_test
+from fedfloor.training.data.samples import drawn_for_test
 from fedfloor.training.data.tables import Columns, Table, read_table
 
 TRAINING, TEST, NEITHER = 0, 1, 2  #: sides of a window
-
-#: keys of [data] that say how files are read
-_READING = {
-    "name",
-    "channels",
-    "label_column",
-    "device_column",
-    "recording_column",
-    "time_column",
-    "window_column",
-    "window",
-    "step",
-}
+_LARGEST = float(np.finfo(np.float32).max)  #: number to predict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +54,7 @@ def read_windows(
     If `predicts`, labels are numbers to predict, and that of a window is the one of its last row. `on_file` is told
     how many files have been read.
     """
-    settings = [data.model_dump(mode="json", include=_READING), predicts, only]
+    settings = [data.model_dump(mode="json", include={"name", *READING_KEYS}), predicts, only]
     arrays = kept_arrays(settings, [file.path for file in files], lambda: _read(files, data, predicts, only, on_file))
     return Windows(**arrays)
 
@@ -75,15 +62,14 @@ def read_windows(
 def _read(
     files: Sequence[NamedFile], data: Data, predicts: bool, only: str | None, on_file: Callable[[int], None]
 ) -> Arrays:
-    columns, pieces, recordings = _columns(data, predicts), [], 0
+    columns, pieces, recordings = _columns(data, predicts), [], dict[tuple[object, object], int]()
     for number, file in enumerate(files):
         table = read_table(file.path, columns)
         columns = _with_channels(columns, table)
         piece = _Cutting(file, table, data, predicts).windows(only)
         if piece is not None:
-            piece["recordings"] = piece["recordings"] + recordings
+            piece["recordings"] = _among_all(piece, file, number, recordings)
             piece["files"] = np.full(len(piece["labels"]), number)
-            recordings = int(piece["recordings"].max()) + 1
             pieces.append(piece)
         on_file(number + 1)
     if not pieces:
@@ -91,6 +77,18 @@ def _read(
         raise DataError(f"data {named(data.name)}: {problem}. Correct the files, or data.device_column")
     _refuse_other_lengths(files, pieces)
     return {key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
+
+
+def _among_all(piece: Arrays, file: NamedFile, number: int, known: dict[tuple[object, object], int]) -> Ints:
+    """Numbers of the recordings of a file among those of all files, without gaps; `known` gets the new ones.
+
+    Files whose paths say the same recording of a device share its number.
+    """
+    name = file.fields.get("recording")
+    own, first, places = np.unique(piece["recordings"], return_index=True, return_inverse=True)
+    holders = piece["holders"][first].tolist()
+    keys = [(number, entry) if name is None else (name, holder) for entry, holder in zip(own, holders, strict=True)]
+    return np.array([known.setdefault(key, len(known)) for key in keys])[places]
 
 
 def check_windows(files: Sequence[NamedFile], data: Data, *, predicts: bool) -> Iterator[int | DataError]:
@@ -113,7 +111,7 @@ def _with_channels(columns: Columns, table: Table) -> Columns:
 
 def _columns(data: Data, predicts: bool) -> Columns:
     """Columns to read; what the path of a file says needs none."""
-    label = () if "label" in fields_of(data.name) else (data.label_column or "label",)
+    label = () if data.column_of_labels is None else (data.column_of_labels,)
     others = (data.device_column, data.recording_column, data.window_column)
     texts = tuple(column for column in others if column is not None)
     times = () if data.time_column is None else (data.time_column,)
@@ -142,8 +140,8 @@ class _Cutting:
 
     def _all_labels(self) -> npt.NDArray[Any]:
         """Label of every row."""
-        if "label" not in self._file.fields:
-            column = self._data.label_column or "label"
+        column = self._data.column_of_labels
+        if column is not None:
             labels = self._table.numbers[column] if self._predicts else self._table.texts[column]
             self._refuse_empty(labels, column)
             return labels
@@ -151,9 +149,10 @@ class _Cutting:
         if not self._predicts:
             return np.full(self._count, text)
         with contextlib.suppress(ValueError):
-            if math.isfinite(float(text)):
+            if abs(float(text)) <= _LARGEST:
                 return np.full(self._count, float(text))
-        problem = f"{{label}} in data.name must be a number with training.task = 'regression', got {shown(text)}"
+        must = f"must be a number up to {_LARGEST:.1e} with training.task = 'regression'"
+        problem = f"{{label}} in data.name {must}, got {shown(text)}"
         raise DataError(f"{named(self._file.path)}: {problem}. Rename the file, or name a column with the number")
 
     def _refuse_empty(self, texts: npt.NDArray[Any], column: str) -> None:
@@ -275,7 +274,7 @@ def sides(
     """
     if data.test_files is not None:
         return _by_files(windows, files, data.test_files, is_part)
-    share = data.test_share or TEST_SHARE
+    share = data.share_of_test
     if data.test_by == "time":
         border = np.ceil(windows.lengths * (1.0 - share)).astype(np.int64)
         return np.where(windows.ends <= border, TRAINING, np.where(windows.begins >= border, TEST, NEITHER))

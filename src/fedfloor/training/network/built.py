@@ -3,6 +3,7 @@
 __all__ = ["BuiltNetwork", "Half", "Inputs", "memory_format_of", "network_of", "seeded"]
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import ModelError
+from fedfloor.errors import ModelError, shown
 from fedfloor.scenario.layers import Shape
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.description import crossing_shapes, cut_points
@@ -49,6 +50,10 @@ def network_of(model: Model, seed: int) -> nn.Sequential:
         network = cast("nn.Sequential", build_model(model))
     if ":" not in model.name:
         initial_weights(network, seed=seed)
+    for name, tensor in itertools.chain(network.named_parameters(), network.named_buffers()):
+        if tensor.is_meta:
+            problem = f"'{name}' is on the device 'meta', where tensors have no values"
+            raise ModelError(f"model {shown(model.name)}: {problem}. Create it on the CPU")
     return network
 
 

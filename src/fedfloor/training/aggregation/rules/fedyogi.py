@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.arrays import Floats
-from fedfloor.errors import SettingError, shown
-from fedfloor.references import check_setting
+from fedfloor.references import check_choice, check_setting
 from fedfloor.training.aggregation.contract import Gathered, Memory, Step, stepped
 
 _SECOND_MOMENTS = ("yogi", "adam", "adagrad")
@@ -29,8 +28,7 @@ class FedYogi:
         check_setting("beta1", self.beta1, 0.0, 0.9999)
         check_setting("beta2", self.beta2, 0.0, 0.9999)
         check_setting("tau", self.tau, 1e-12, 1e3)
-        if self.second_moment not in _SECOND_MOMENTS:
-            raise SettingError(f"second_moment must be yogi, adam or adagrad, got {shown(self.second_moment)}")
+        check_choice("second_moment", self.second_moment, _SECOND_MOMENTS)
 
     def step(self, gathered: Gathered, memory: Memory) -> Step:
         """Step by the moments (Algorithm 2 of the paper)."""
