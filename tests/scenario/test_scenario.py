@@ -215,7 +215,7 @@ def test_the_fast_preset_is_the_papers_plant_with_the_best_setting_of_the_study(
     for part in ("training", "precision", "aggregation", "participation", "radio", "costs", "baseline"):
         assert getattr(fast, part) == getattr(best, part)
     name, _, settings = BEST.policy.partition(":")
-    assert (fast.policy.name, f"v={fast.policy.settings['v']}") == (name, settings)
+    assert (fast.policy.name, f"v={fast.policy.settings['v']:g}") == (name, settings)
 
 
 @pytest.mark.parametrize("preset", ["paper-cifar10", "paper-svhn", "paper-cifar10-random", "paper-svhn-random"])
