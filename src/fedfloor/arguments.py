@@ -201,6 +201,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "training": _FLAG,
         "pdf": _FLAG,
         "progress": _FLAG,
+        "check_replies": _FLAG,
         "name": Check(text_problem, DataError),
         "model": Check(text_problem, ModelError),
         "shape": Check(functools.partial(text_problem, must="text such as '3,32,32'"), ModelError),

@@ -18,7 +18,7 @@ from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioErr
 from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
-from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
+from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_arrays, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -66,6 +66,10 @@ class FedFloor(Strategy):
         Keys of the metrics to be logged: in the replies of nodes that have trained, and in evaluations, which are those
         of `evaluate_fn` if there is one. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or
         `eval_acc`; `loss` or `eval_loss`.
+    check_replies
+        Count a floor as lost if its reply does not have the arrays that it was sent, by name and shape, or other
+        metrics than most replies. Pass False for a strategy that expects other replies. Numbers that would spoil the
+        model, such as nan, are refused in any case.
     """
 
     @checked
@@ -86,6 +90,7 @@ class FedFloor(Strategy):
         train_loss_key: str | None = None,
         accuracy_key: str | None = None,
         loss_key: str | None = None,
+        check_replies: bool = True,
     ) -> None:
         with logged_errors():
             refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
@@ -96,7 +101,7 @@ class FedFloor(Strategy):
                 raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
         self.strategy, self.scenario, self.policy = strategy, scenario, policy
         self.seed, self.overrides, self.own = seed, tuple(overrides), own
-        self.out = path_or_none(out)
+        self.out, self.check_replies = path_or_none(out), check_replies
         self.options = RunOptions(
             resume=resume, until_accuracy=until_accuracy, until_clock=until_clock, until_loss=until_loss
         )
@@ -121,7 +126,7 @@ class FedFloor(Strategy):
         The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
         """
         with logged_errors():
-            refuse_reserved(initial_arrays)
+            refuse_arrays(initial_arrays)
             planned = self._planned(num_rounds)
             names = [floor.name for floor in planned.scenario.floors]
             nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
@@ -169,7 +174,15 @@ class FedFloor(Strategy):
             text = folder_toml(planned.file, scenario)
             earlier = earlier_rounds(planned, text) if options.resume else None
             losses = needs_training(planned.scheduler)
-            plant = FlowerPlant(scenario, self.strategy, exchange, self.keys, arrays, needs_losses=losses)
+            plant = FlowerPlant(
+                scenario,
+                self.strategy,
+                exchange,
+                self.keys,
+                arrays,
+                needs_losses=losses,
+                alike=self.check_replies,
+            )
             if earlier is None:
                 if options.resume:
                     log(WARNING, "fedfloor: %s has no checkpoint yet, so the run starts again", planned.folder)
