@@ -17,8 +17,9 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 from pydantic import JsonValue
 
+from fedfloor.arguments import refuse_other
 from fedfloor.arrays import Floats
-from fedfloor.errors import FedfloorError, PolicyError, shown
+from fedfloor.errors import FedfloorError, PolicyError, counted, shown
 from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
 from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
 from fedfloor.flower.replies import ReplyRules, arrays_problem, without_control_characters
@@ -26,6 +27,7 @@ from fedfloor.rounds.listeners.checkpoint import MEMORY
 from fedfloor.rounds.outcome import MessageSeconds, Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 
@@ -42,6 +44,29 @@ class MetricKeys:
     train_loss: tuple[str, ...]  #: in the replies of nodes that have trained
     accuracy: tuple[str, ...]  #: in an evaluation, from 0 to 1
     loss: tuple[str, ...]  #: in an evaluation
+    awaited: tuple[str, ...] = ()  #: `until_accuracy`, `until_loss`: what the run is to end by
+
+    def refuse_other_metrics(self, metrics: MetricRecord) -> None:
+        """Refuse an evaluation without the metric that a run is to end by."""
+        for argument in self.awaited:
+            name, keys = self._named(argument)
+            if _metric([metrics], keys) is None:
+                there = ", ".join(map(shown, metrics)) or "no metric at all"
+                problem = f"{argument}: an evaluation must have the metric {' or '.join(map(repr, keys))}, got {there}"
+                raise FedfloorError(f"{problem}. Return it, or name another one with {name}_key")
+
+    def refuse_absence(self, records: Sequence[RoundRecord]) -> None:
+        """Refuse to be content with a run that was to end by a metric that has never come."""
+        for argument in self.awaited:
+            name, keys = self._named(argument)
+            if records and all(getattr(record, name) is None for record in records):
+                problem = f"{argument}: no evaluation in {counted(len(records), 'round')} had a number as the metric"
+                advice = "Check evaluate_fn and the evaluations of the nodes"
+                raise FedfloorError(f"{problem} {' or '.join(map(repr, keys))}. {advice}")
+
+    def _named(self, argument: str) -> tuple[str, tuple[str, ...]]:
+        name = argument.removeprefix("until_")
+        return name, self.accuracy if name == "accuracy" else self.loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,6 +363,8 @@ class FlowerPlant:
     def _result_in(self, metrics: MetricRecord | None) -> tuple[float | None, float | None]:
         """Accuracy and loss of an evaluation; an accuracy that is not a share is refused."""
         records = [] if metrics is None else [metrics]
+        if metrics is not None:
+            self.keys.refuse_other_metrics(metrics)
         found, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
         accuracy = None if found is None or not math.isfinite(found[1]) else found[1]
         if found is not None and accuracy is not None and not _is_share(accuracy):
@@ -355,6 +382,7 @@ class FlowerPlant:
         metrics = self.exchange.evaluate_fn(number, self.arrays)
         log(INFO, "\t└──> MetricRecord of the server: %s", metrics)
         if metrics is not None:
+            refuse_other("evaluate_fn: its result", metrics, MetricRecord, "Return MetricRecord({...}) or None")
             self.result.evaluate_metrics_serverapp[number] = metrics
             self._result_in(metrics)
         return metrics

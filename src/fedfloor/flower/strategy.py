@@ -72,6 +72,7 @@ class FedFloor(Strategy):
         model, such as nan, are refused in any case.
     """
 
+    @logged_errors()
     @checked
     def __init__(
         self,
@@ -92,13 +93,9 @@ class FedFloor(Strategy):
         loss_key: str | None = None,
         check_replies: bool = True,
     ) -> None:
-        with logged_errors():
-            refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
-            if isinstance(strategy, FedFloor):
-                raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
-            refuse_sampling(strategy)
-            if resume and out is None:
-                raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
+        _refuse_strategy(strategy)
+        if resume and out is None:
+            raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
         self.strategy, self.scenario, self.policy = strategy, scenario, policy
         self.seed, self.overrides, self.own = seed, tuple(overrides), own
         self.out, self.check_replies = path_or_none(out), check_replies
@@ -109,8 +106,15 @@ class FedFloor(Strategy):
             train_loss=("train_loss",) if train_loss_key is None else (train_loss_key,),
             accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
             loss=("loss", "eval_loss") if loss_key is None else (loss_key,),
+            awaited=tuple(
+                name
+                for name, end in (("until_accuracy", until_accuracy), ("until_loss", until_loss))
+                if end is not None
+            ),
         )
 
+    @logged_errors()
+    @checked
     def start(
         self,
         grid: Grid,
@@ -125,22 +129,32 @@ class FedFloor(Strategy):
 
         The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
         """
-        with logged_errors():
-            refuse_arrays(initial_arrays)
-            planned = self._planned(num_rounds)
-            names = [floor.name for floor in planned.scenario.floors]
-            nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
-            nodes.wait_for_all()
-            exchange = FlowerExchange(
-                nodes=nodes,
-                timeout=timeout,
-                train_config=ConfigRecord() if train_config is None else train_config,
-                evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
-                evaluate_fn=evaluate_fn,
-            )
-            return self._run(
-                planned if nodes.are_simulated else with_every_checkpoint(planned), exchange, initial_arrays
-            )
+        refuse_other("grid", grid, Grid, "Pass on the grid that main of your ServerApp is given")
+        refuse_other("initial_arrays", initial_arrays, ArrayRecord, "Write ArrayRecord(network.state_dict())")
+        for name, config in (("train_config", train_config), ("evaluate_config", evaluate_config)):
+            if config is not None:
+                refuse_other(name, config, ConfigRecord, "Write ConfigRecord({...})")
+        refuse_arrays(initial_arrays)
+        self._refuse_useless_end(evaluate_fn)
+        planned = self._planned(num_rounds)
+        names = [floor.name for floor in planned.scenario.floors]
+        nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
+        nodes.wait_for_all()
+        exchange = FlowerExchange(
+            nodes=nodes,
+            timeout=timeout,
+            train_config=ConfigRecord() if train_config is None else train_config,
+            evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
+            evaluate_fn=evaluate_fn,
+        )
+        return self._run(planned if nodes.are_simulated else with_every_checkpoint(planned), exchange, initial_arrays)
+
+    def _refuse_useless_end(self, evaluate_fn: Evaluate | None) -> None:
+        """Refuse to wait for a metric if nobody evaluates."""
+        shares = [getattr(layer, "fraction_evaluate", None) for layer in layers_of(self.strategy)]
+        if self.keys.awaited and evaluate_fn is None and 0.0 in shares:
+            problem = f"{self.keys.awaited[0]}: nobody evaluates, so no metric can reach it"
+            raise FedfloorError(f"{problem}. Pass evaluate_fn to start, or set fraction_evaluate above 0")
 
     def _planned(self, rounds: int) -> PlannedRun:
         """The run, checked before anything is sent or written."""
@@ -195,8 +209,12 @@ class FedFloor(Strategy):
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
                 folder.begin(text, plant.index, copies=copies_of(scenario))
             until = Until.of(options)
+            records = [] if earlier is None else list(earlier.records)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
+                records.append(ended.record)
                 _show(ended.record, scenario.rounds)
+            if len(records) >= scenario.rounds:
+                self.keys.refuse_absence(records)
         if planned.folder is not None:
             log(INFO, "fedfloor: next: fedfloor report %s", planned.folder.absolute())
         return plant.result
@@ -253,6 +271,22 @@ class FedFloor(Strategy):
     ) -> MetricRecord | None:
         """Refused: see `start`."""
         _refuse_outer()
+
+
+def _refuse_strategy(strategy: object) -> None:
+    """Refuse what is no strategy that can be wrapped."""
+    advice = "Wrap one of flwr.serverapp.strategy, such as FedAvg()"
+    if isinstance(strategy, type):
+        name = strategy.__name__
+        raise FedfloorError(f"strategy: is the class {name}, not an object of it. Write {name}()")
+    if any(kind.__module__.startswith("flwr.server.strategy") for kind in type(strategy).__mro__):
+        problem = f"strategy: {type(strategy).__name__} is a strategy of Flower's older API, flwr.server.strategy"
+        raise FedfloorError(f"{problem}. {advice}, in a ServerApp with @app.main()")
+    refuse_other("strategy", strategy, Strategy, advice)
+    assert isinstance(strategy, Strategy)
+    if isinstance(strategy, FedFloor):
+        raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
+    refuse_sampling(strategy)
 
 
 def _refuse_outer() -> NoReturn:

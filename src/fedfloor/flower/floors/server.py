@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedfloor.deploy.serving import DeployedRun, Rounds, serve_over
 from fedfloor.deploy.tasks import FloorTask
 from fedfloor.errors import DeploymentError
-from fedfloor.flower.errors import logged_errors
+from fedfloor.flower.errors import APP_CONFIG, logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
 from fedfloor.rounds.events import Event
@@ -29,7 +29,7 @@ def server_app_for(defaults: Table) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        with logged_errors():
+        with logged_errors(APP_CONFIG):
             run_over(grid, FloorsConfig.of(defaults, context.run_config))
 
     return app
