@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from fedfloor.arguments import refuse_other
 from fedfloor.arrays import Floats
 from fedfloor.errors import FedfloorError, PolicyError, counted, shown
+from fedfloor.flower.describing import samples_remark
 from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
 from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
 from fedfloor.flower.replies import ReplyRules, arrays_problem, without_control_characters
@@ -125,6 +126,7 @@ class FlowerPlant:
     _rules: ReplyRules = field(init=False)
     _has_learnt: bool = field(init=False, default=False)  #: a reply has been aggregated, or a checkpoint restored
     _initial: dict[str, JsonValue] = field(init=False)  #: shapes of the arrays that the run begins with
+    _reported: set[int] = field(init=False, default_factory=set)  #: floors whose samples are known
     _present: Mapping[int, int] = field(init=False, default_factory=dict)  #: node ids by floor, in this round
 
     def __post_init__(self) -> None:
@@ -253,6 +255,7 @@ class FlowerPlant:
         replies, problems = self._checked_replies(messages, chosen)
         del messages
         usable = {m: reply for m, reply in replies.items() if not problems[m]}
+        self._compare_samples(usable)
         with _content_with(self.strategy, len(chosen)):
             failed = [reply for reply in replies.values() if reply.has_error()]
             arrays, metrics = self.strategy.aggregate_train(number, [*usable.values(), *failed])
@@ -272,6 +275,14 @@ class FlowerPlant:
         self.arrays = self.result.arrays = arrays
         self._has_learnt = True
         return sent, usable
+
+    def _compare_samples(self, replies: Mapping[int, Message]) -> None:
+        """Say once of every floor if its node has another number of samples than the scenario."""
+        counts = {m: count for m, count in self._rules.counts(replies).items() if m not in self._reported}
+        self._reported |= counts.keys()
+        remark = samples_remark(counts, self.scenario)
+        if remark:
+            log(WARNING, "fedfloor: %s", remark)
 
     def _checked_replies(
         self, messages: Sequence[Message], chosen: Mapping[int, int]

@@ -93,6 +93,13 @@ class ReplyRules:
         problems = {node: self._metrics(reply, finite) for node, reply in replies.items()}
         return self._compared(problems, replies)
 
+    def counts(self, replies: Mapping[int, Message]) -> dict[int, float]:
+        """The weights of replies that have been checked, by floor; nothing if the strategy has none."""
+        if self.weight is None:
+            return {}
+        numbers = {m: _number(reply.content, self.weight) for m, reply in replies.items()}
+        return {m: number for m, number in numbers.items() if number is not None}
+
     def _trained(self, reply: Message, sent: RecordDict) -> str:
         problem = self._metrics(reply, self.finite)
         if problem or reply.has_error():

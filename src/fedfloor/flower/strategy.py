@@ -14,7 +14,8 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedfloor.arguments import checked, path_or_none, refuse_other
-from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, counted, shown
+from fedfloor.flower.describing import model_remarks
 from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
@@ -184,6 +185,8 @@ class FedFloor(Strategy):
     def _run(self, planned: PlannedRun, exchange: FlowerExchange, arrays: ArrayRecord) -> Result:
         scenario, options = planned.scenario, self.options
         self._describe(planned)
+        for remark in model_remarks(arrays, scenario):
+            log(WARNING, "fedfloor: %s", remark)
         with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
             text = folder_toml(planned.file, scenario)
             earlier = earlier_rounds(planned, text) if options.resume else None
@@ -203,7 +206,7 @@ class FedFloor(Strategy):
                 plant.evaluate_centrally(0)
             else:
                 earlier.checkpoint.restore(plant)
-                log(INFO, "fedfloor: resumed after %d rounds", plant.index)
+                log(INFO, "fedfloor: resumed after %s", counted(plant.index, "round"))
             if folder is not None:
                 for name in plant.forgets:
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
@@ -228,6 +231,8 @@ class FedFloor(Strategy):
         log(INFO, "\t├── Number of rounds: %d", scenario.rounds)
         log(INFO, "\t├── Run folder: %s", "(none)" if planned.folder is None else planned.folder.absolute())
         self.summary()
+        if planned.first_delay:
+            log(INFO, "fedfloor: the first round takes longer: %s", planned.first_delay)
         for layer in layers_of(self.strategy):
             if type(layer).start is not Strategy.start:
                 log(WARNING, "fedfloor: start of %s is not called: FedFloor runs the rounds", type(layer).__name__)
@@ -296,11 +301,14 @@ def _refuse_outer() -> NoReturn:
 
 
 def _show(record: RoundRecord, rounds: int) -> None:
-    """Log a round in one line."""
+    """Log a round, counted from 0 as in all our files, in one line."""
     names = [floor.name for floor in record.gateways if floor.completed]
     failed = [f"{floor.name} ({floor.failure})" for floor in record.gateways if floor.failure]
     energy = sum(floor.floor_energy for floor in record.gateways)
     costs = f"{record.delay:.1f} s, {energy:.3g} J, clock {record.clock:.1f} s"
-    parts = [f"trained {', '.join(names) or 'nobody'}", *([f"failed {', '.join(failed)}"] if failed else []), costs]
+    chosen = any(floor.selected for floor in record.gateways)
+    nobody = "nobody, because all chosen floors failed" if chosen else "nobody, because the policy chose no floor"
+    parts = [f"trained {', '.join(names) or nobody}", *([f"failed {', '.join(failed)}"] if failed else []), costs]
     tested = result_of_test(record)
-    log(INFO, "fedfloor: round %d/%d: %s", record.round + 1, rounds, "; ".join([*parts, *([tested] if tested else [])]))
+    said = "; ".join([*parts, *([tested] if tested else [])])
+    log(INFO, "fedfloor: round %d (%d of %d done): %s", record.round, record.round + 1, rounds, said)
