@@ -6,9 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
-from flwr.app import ArrayRecord, Error, Message, RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import Strategy
 
 from fedfloor.characters import printable
@@ -18,6 +19,7 @@ from fedfloor.flower.memory import layers_of
 _LARGEST = 1e18  #: magnitude of a number in a reply; squares of larger ones overflow float32
 _LONGEST = 300  #: characters of an error of a node that are shown
 _BYTES = "bytes"  #: form of an array that holds a file, such as trees, and may have any length
+_Record = TypeVar("_Record", ArrayRecord, MetricRecord)
 Form = tuple[int, ...] | str  #: shape of an array, or _BYTES
 
 
@@ -59,12 +61,12 @@ def _forms(arrays: ArrayRecord) -> dict[str, Form]:
         if max(-least, most) > _LARGEST:
             problem = f"has a value of magnitude {max(-least, most):.3g}, more than {_LARGEST:g}"
             raise ValueError(f"the array {shown(name)} {problem}")
-        forms[name] = _form(dtype.name, shape)
+        forms[name] = _form(shape, is_byte=dtype == np.uint8)
     return forms
 
 
-def _form(dtype: str, shape: tuple[int, ...]) -> Form:
-    return _BYTES if dtype == "uint8" and len(shape) == 1 else tuple(shape)
+def _form(shape: tuple[int, ...], *, is_byte: bool) -> Form:
+    return _BYTES if is_byte and len(shape) == 1 else tuple(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class ReplyRules:
         problem = self._metrics(reply, self.finite)
         if problem or reply.has_error():
             return problem
-        records, expected = list(reply.content.array_records.values()), list(sent.array_records.values())
+        records, expected = (list(_of_kind(ArrayRecord, content).values()) for content in (reply.content, sent))
         try:
             forms = [_forms(record) for record in records]
         except ValueError as error:
@@ -119,7 +121,7 @@ class ReplyRules:
         """What is wrong with the metrics of a reply, or why it has none."""
         if reply.has_error():
             return remark(reply.error.reason) or f"error {reply.error.code}"
-        records = reply.content.metric_records.values()
+        records = _of_kind(MetricRecord, reply.content).values()
         metrics = {key: value for record in records for key, value in record.items()}
         if self.weight is not None:
             value = metrics.get(self.weight)
@@ -150,10 +152,15 @@ class ReplyRules:
         return problems
 
 
+def _of_kind(kind: type[_Record], content: RecordDict) -> dict[str, _Record]:
+    """The records of a kind, by name; Flower's own properties copy them and check their names again."""
+    return {name: record for name, record in content.items() if isinstance(record, kind)}
+
+
 def _difference(forms: Mapping[str, Form], sent: ArrayRecord) -> str:
     """In what the arrays of a reply differ from those that were sent."""
     for name, array in sent.items():
-        form = _form(array.dtype, array.shape)
+        form = _form(array.shape, is_byte=array.dtype == "uint8")
         if name not in forms:
             return f"the reply has no array {shown(name)}, which the message had"
         if forms[name] != form:
@@ -166,15 +173,15 @@ def _outline(content: RecordDict) -> tuple[object, ...]:
     """Names of the records of a reply, and of its metrics, those that are lists with their lengths."""
     metrics = sorted(
         (name, key, len(value) if isinstance(value, list) else 0)
-        for name, record in content.metric_records.items()
+        for name, record in _of_kind(MetricRecord, content).items()
         for key, value in record.items()
     )
-    return (*content.array_records, *metrics)
+    return (*_of_kind(ArrayRecord, content), *metrics)
 
 
 def _number(content: RecordDict, key: str) -> float | None:
     """A metric that is a number, as it was checked; None if there is none."""
-    for record in content.metric_records.values():
+    for record in _of_kind(MetricRecord, content).values():
         value = record.get(key)
         if isinstance(value, int | float):
             return float(value)
