@@ -6,6 +6,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: memor
 os.environ["FLWR_TELEMETRY_ENABLED"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # tests tell nobody of themselves
 os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ import tomli_w
 
 import fedfloor
 from fedfloor.scenario.reading import preset_names
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
 
 Table = dict[str, Any]
 Kind = TypeVar("Kind")

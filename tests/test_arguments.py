@@ -12,14 +12,17 @@ import pytest
 
 import fedfloor
 from fedfloor import api
+from fedfloor import flower as fedfloor_flower
 from fedfloor.arguments import CHECKS, checked
-from fedfloor.errors import FailedRunError, FedfloorError
+from fedfloor.errors import ArgumentError, FailedRunError, FedfloorError
 from fedfloor.runs.options import CompareOptions, RunOptions, declared_options
 from tests.runs.test_plan import EXAMPLE
 
 FUNCTIONS = {name: getattr(api, name) for name in api.__all__ if inspect.isfunction(getattr(api, name))}
 #: arguments that functions look at themselves
 BY_HAND = {"scenario", "run", "runs", "snapshot", "source", "planned", "watch", "options", "seeds", "settings"}
+#: arguments that only `fedfloor.flower.FedFloor` and its `start` have, of those that the table lists
+FLOWER = {"num_rounds", "timeout", "evaluate_fn", "train_loss_key", "accuracy_key", "loss_key", "check_replies"}
 #: valid values, for arguments that have no default
 GIVEN: dict[str, object] = {
     "scenario": "nowhere.toml",
@@ -80,9 +83,15 @@ def test_a_bad_argument_ends_in_our_error(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_arguments_of_the_strategy_for_flower_are_its_own() -> None:
+    strategy = pytest.importorskip("flwr") and fedfloor_flower.FedFloor
+    assert {*inspect.signature(strategy).parameters, *inspect.signature(strategy.start).parameters} >= FLOWER
+
+
 def test_every_argument_is_checked_somewhere() -> None:
     names = {name for function in FUNCTIONS.values() for name in inspect.signature(function).parameters}
-    assert names == {*CHECKS, *BY_HAND}
+    assert names.isdisjoint(FLOWER)
+    assert names | FLOWER == {*CHECKS, *BY_HAND}
     assert all(hasattr(function, "__wrapped__") or not inspect.signature(function).parameters
                for function in FUNCTIONS.values())  # fmt: skip
 
@@ -192,3 +201,10 @@ def test_a_checked_function_keeps_its_name_signature_and_answer() -> None:
     assert str(inspect.signature(doubled)) == "(rounds: int, *, own: bool = False) -> int"
     with pytest.raises(TypeError, match="rounds"):
         doubled()  # type: ignore[call-arg]
+
+
+def test_for_an_argument_that_there_is_not_the_nearest_is_suggested() -> None:
+    with pytest.raises(ArgumentError, match=r"^simulate: has no argument 'polcy'\. Did you mean 'policy'\?$"):
+        fedfloor.simulate("quick", polcy="random")  # type: ignore[call-arg]
+    with pytest.raises(ArgumentError, match=r"^simulate: missing a required argument: 'scenario'$"):
+        fedfloor.simulate()  # type: ignore[call-arg]

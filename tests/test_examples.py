@@ -30,6 +30,20 @@ def test_the_layers_of_the_bearings_are_those_of_its_network(monkeypatch: pytest
     assert layers == tuple(describe(network, (1, 1024)))
 
 
+def test_the_plant_for_flowers_quickstart_describes_its_network() -> None:
+    nn = pytest.importorskip("torch.nn")
+    describe = pytest.importorskip("fedfloor.training.network.description").describe
+    convolutions = [nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)]
+    linear = [nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)]
+    expected = describe(nn.Sequential(*convolutions, *linear), (3, 32, 32))
+    scenario = fedfloor.load(EXAMPLES / "flower_quickstart" / "plant.toml")
+    named = [layer.model_copy(update={"name": ""}) for layer in scenario.layers]
+    assert named == [layer.model_copy(update={"name": ""}) for layer in expected]
+    assert scenario.training.min_cut == len(scenario.layers)
+    assert {device.batch(scenario.training.batch_fraction) for device in scenario.devices} == {32}
+    assert scenario.training.local_iterations * 32 == scenario.devices[0].samples
+
+
 @pytest.mark.slow
 def test_csv_files_and_the_loader_give_the_same_bearings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = os.environ.get("FEDFLOOR_DATA")

@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import ParamSpec, TypeVar, cast
 
 from fedfloor.errors import (
+    ArgumentError,
     DataError,
     DeploymentError,
     FedfloorError,
@@ -36,6 +37,7 @@ from fedfloor.errors import (
     ProfileError,
     RunLogError,
     ScenarioError,
+    advice_for,
     shown,
 )
 
@@ -56,13 +58,18 @@ class Check:
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """The function, which now refuses arguments of the wrong type by the names that `CHECKS` lists.
 
-    An argument may be None if that is its default.
+    An argument may be None if that is its default. For a name that is no argument, the nearest one is suggested.
     """
     signature = inspect.signature(function)
+    label = function.__qualname__.removesuffix(".__init__")
 
     @functools.wraps(function)
     def call(*positional: Parameters.args, **named: Parameters.kwargs) -> Result:
-        for name, value in signature.bind(*positional, **named).arguments.items():
+        try:
+            arguments = signature.bind(*positional, **named).arguments
+        except TypeError as error:
+            raise ArgumentError(f"{label}: {_call_problem(signature, named, str(error))}") from None
+        for name, value in arguments.items():
             check = CHECKS.get(name)
             is_absent = value is None and signature.parameters[name].default is None
             if check is not None and not is_absent and (problem := check.problem(value)):
@@ -70,6 +77,13 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         return function(*positional, **named)
 
     return call
+
+
+def _call_problem(signature: inspect.Signature, named: Mapping[str, object], reason: str) -> str:
+    """What is wrong with a call that does not fit a signature."""
+    names = [name for name in signature.parameters if name != "self"]
+    unknown = next((name for name in named if name not in names), None)
+    return reason if unknown is None else f"has no argument {shown(unknown)}. {advice_for(unknown, names)}"
 
 
 def refuse_other(name: str, value: object, kind: type[object], source: str) -> None:
@@ -120,6 +134,11 @@ def _samples(value: object) -> str:
 
 def _port(value: object) -> str:
     return _whole(value, least=0, most=65_535)
+
+
+def _seconds(value: object) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "" if is_number and cast("float", value) > 0 else f"must be a number of seconds > 0, got {shown(value)}"
 
 
 def _batches(value: object) -> str:
@@ -179,6 +198,7 @@ _COUNT = Check(_whole, ScenarioError)
 _ROUND = Check(_whole, RunLogError)
 _FLAG = Check(flag_problem)
 _FUNCTION = Check(_function)
+_METRIC = Check(functools.partial(text_problem, must="the name of a metric"))
 
 #: name of an argument -> what it must be; arguments that are not listed are checked by the functions that take them
 CHECKS: Mapping[str, Check] = MappingProxyType(
@@ -201,6 +221,13 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "training": _FLAG,
         "pdf": _FLAG,
         "progress": _FLAG,
+        "num_rounds": Check(functools.partial(_whole, least=1, most=10**9), ScenarioError),
+        "timeout": Check(_seconds),
+        "evaluate_fn": _FUNCTION,
+        "train_loss_key": _METRIC,
+        "accuracy_key": _METRIC,
+        "loss_key": _METRIC,
+        "check_replies": _FLAG,
         "name": Check(text_problem, DataError),
         "model": Check(text_problem, ModelError),
         "shape": Check(functools.partial(text_problem, must="text such as '3,32,32'"), ModelError),

@@ -1,6 +1,7 @@
 """The errors that users see, as a tree.
 
 FedfloorError            wrong input: the command line prints one line and exits with code 2
+├── ArgumentError        a call with an argument that a function does not have, or without one; also a TypeError
 ├── ScenarioError        a scenario file, a preset name or an override
 ├── SnapshotError        a round snapshot
 ├── TraceError           a recorded trace
@@ -20,6 +21,7 @@ StoppedRunError          a run that Ctrl-C or SIGTERM stopped; the message says 
 
 __all__ = [
     "AggregationError",
+    "ArgumentError",
     "DataError",
     "DeploymentError",
     "FailedRunError",
@@ -56,6 +58,10 @@ class FailedRunError(Exception):
 
 class StoppedRunError(Exception):
     """A run that its user interrupted; the message says what was kept."""
+
+
+class ArgumentError(FedfloorError, TypeError):
+    """A call with an argument that the function does not have, or without one that it needs."""
 
 
 class ScenarioError(FedfloorError):

@@ -128,8 +128,15 @@ def test_headline_counts_the_whole_round() -> None:
     samples = sum(device["samples"] for floor in table["floors"] for device in floor["devices"])
     assert summary.parameters == 784 * 16 + 16 + 16 * 10 + 10
     assert summary.flop_per_round == pytest.approx(5 * 0.05 * samples * summary.flop_per_sample)
-    assert summary.at_cut_1.affordable == 3
+    assert (summary.at_least_cut.cut, summary.at_least_cut.affordable) == (1, 3)
     assert summary.obstacles == ()
+
+
+def test_what_devices_need_is_that_of_the_smallest_cut_they_may_have() -> None:
+    first = headline(fedfloor.load("quick", ["training.min_cut=0"])).at_least_cut
+    whole = headline(fedfloor.load("quick", ["training.min_cut=2", "baseline.cut=2"])).at_least_cut
+    assert (first.cut, whole.cut) == (1, 2)
+    assert first.energy < whole.energy
 
 
 @pytest.mark.parametrize(

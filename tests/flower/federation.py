@@ -27,9 +27,11 @@ logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 class Federation(InMemoryGrid):
-    """The grid of the simulation runtime, whose nodes answer at once."""
+    """The grid of the simulation runtime, whose nodes answer at once; `spoil` may change what partitions reply."""
 
-    def __init__(self, app: ClientApp, nodes: int) -> None:
+    def __init__(
+        self, app: ClientApp, nodes: int, spoil: Callable[[int, Message], object] = lambda partition, reply: None
+    ) -> None:
         factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory())
         super().__init__(factory)
         run = Run.create_empty(run_id=1)
@@ -39,7 +41,7 @@ class Federation(InMemoryGrid):
         self.state.task_store[1] = Task(task_id=1, run_id=1)
         self.set_run(run)
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, SUPERLINK_NODE_ID
-        self.app, self.partition = app, _register_nodes(nodes, factory)
+        self.app, self.partition, self.spoil = app, _register_nodes(nodes, factory), spoil
         self.trained: list[list[int]] = []  #: partitions that were sent training, call by call
         self.gone: set[int] = set()  #: partitions whose nodes the SuperLink cannot reach
 
@@ -53,7 +55,9 @@ class Federation(InMemoryGrid):
         partition = self.partition[message.metadata.dst_node_id]
         if partition in self.gone:
             return create_message_error_unavailable_res_message(message.metadata, "node_unavail")
-        return answered(self.app, message, {"partition-id": partition, "num-partitions": len(self.partition)})
+        reply = answered(self.app, message, {"partition-id": partition, "num-partitions": len(self.partition)})
+        self.spoil(partition, reply)
+        return reply
 
 
 def _pushed(message: Message) -> Message:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -293,3 +294,22 @@ def test_a_message_in_one_piece_must_have_all_its_bytes_and_no_others() -> None:
         unpack(Packed(whole.frame, (np.ones(10, np.float32),)), expected)
     with pytest.raises(LinkError, match="Order: is of round 1"):
         unpack(whole, expected, Turn(2, 2))
+
+
+def test_too_few_supernodes_are_refused_in_a_simulation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("fedfloor.flower.nodes._REGISTERED", 0.1)
+    keys = config(out=str(tmp_path / "run"))
+    problem = (
+        r"^quick: has 2 floors, but the federation only 1 nodes\. Run it with --federation-config 'num-supernodes=2'"
+    )
+    with fleet(client_app_for(keys), 1) as grid, pytest.raises(ScenarioError, match=problem):
+        run_over(grid, FloorsConfig.of(keys))
+    assert not (tmp_path / "run").exists()
+
+
+def test_floors_without_a_supernode_are_named_before_the_first_round(said: Callable[[], list[str]]) -> None:
+    tasks, _ = plant()
+    keys = config(wait=3.0)
+    with fleet(told(client_app_for(keys), floor="assembly"), 1) as grid:
+        GridFloors(grid, tasks, FloorsConfig.of(keys)).agree()
+    assert any(line.startswith("no SuperNode has said within 3 s that it is hall-1. The run") for line in said())

@@ -21,8 +21,9 @@ from fedfloor.scenario.resolved import Scenario
 
 @dataclass(frozen=True, slots=True)
 class DeviceNeed:
-    """What a device needs to train only the first layer."""
+    """What a device needs at the smallest cut at which it trains anything."""
 
+    cut: int  #: number of layers that it trains then: `training.min_cut`, but at least 1
     energy: tuple[float, float]  #: [J] smallest and largest need of any device
     memory_bytes: tuple[float, float]  #: smallest and largest need of any device
     affordable: int  #: number of devices whose memory and maximum energy suffice
@@ -61,7 +62,7 @@ class Headline:
     download_bits: float  #: what a gateway receives in a round
     flop_per_sample: float  #: forward and backward
     flop_per_round: float  #: all floors, K iterations
-    at_cut_1: DeviceNeed
+    at_least_cut: DeviceNeed
     samples: int | None  #: held by all devices; None for data of your own, which is counted when it is loaded
     cost_sources: tuple[CostSource, ...]  #: what the costs of devices and gateways rest on
     obstacles: tuple[Obstacle, ...]  #: floors that cannot take part in any weather
@@ -71,10 +72,11 @@ class Headline:
 def headline(scenario: Scenario) -> Headline:
     """Headline quantities of a scenario."""
     plant = arrays_of(scenario)
-    first = np.ones(plant.devices.batch.size, dtype=np.int64)
-    need = split_of(plant, first)
-    energy = device_energy(plant, need.bottom_flop, plant.links_at(first))
-    counted = split_costs(plant.workload, first, plant.devices.batch)
+    least = max(scenario.training.min_cut, 1)
+    cuts = np.full(plant.devices.batch.size, least, dtype=np.int64)
+    need = split_of(plant, cuts)
+    energy = device_energy(plant, need.bottom_flop, plant.links_at(cuts))
+    counted = split_costs(plant.workload, cuts, plant.devices.batch)
     return Headline(
         parameters=parameter_count(scenario.layers),
         model_bits=plant.workload.model_bits,
@@ -82,10 +84,11 @@ def headline(scenario: Scenario) -> Headline:
         download_bits=plant.workload.download_bits,
         flop_per_sample=float(plant.workload.flop_below[-1]),
         flop_per_round=float(np.sum(counted.bottom_flop + counted.top_flop)),
-        at_cut_1=DeviceNeed(
+        at_least_cut=DeviceNeed(
+            cut=least,
             energy=(float(energy.min()), float(energy.max())),
             memory_bytes=(float(need.bottom_bytes.min()), float(need.bottom_bytes.max())),
-            affordable=int(affordable(plant, first, _max_device_energy(scenario)).sum()),
+            affordable=int(affordable(plant, cuts, _max_device_energy(scenario)).sum()),
         ),
         samples=None if scenario.data.says_holders else sum(device.samples for device in scenario.devices),
         cost_sources=_cost_sources(scenario),

@@ -5,7 +5,7 @@ the floor whose name it was registered with. A SuperNode without a name is asked
 `introduce` was applied to it.
 """
 
-__all__ = ["ChosenGrid", "FloorNodes", "introduce", "replies_to"]
+__all__ = ["ChosenGrid", "FloorNodes", "introduce", "replies_to", "simulated_floors"]
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +54,7 @@ class FloorNodes:
     names: Sequence[str]  #: of the floors
     label: str  #: of the scenario, in messages
     timeout: float  #: [s] that nodes may take to answer
+    _absent: set[int] = field(default_factory=set)  #: floors whose nodes have left
     _known: dict[int, int | None] = field(default_factory=dict)  #: node id -> floor, in the order in which they came
 
     @property
@@ -67,7 +68,7 @@ class FloorNodes:
         The simulation runtime has its nodes at once, so too few of them are refused too.
         """
         if isinstance(self.grid, InMemoryGrid):
-            self._known.update(_simulated_floors(self.grid, len(self.names), self.label))
+            self._known.update(simulated_floors(self.grid, len(self.names), self.label))
             return
         said = ""
         while True:
@@ -108,12 +109,23 @@ class FloorNodes:
                     log(WARNING, "fedfloor: a new node is left out: %s", floor)
                 self._known[node] = None if isinstance(floor, DeploymentError) else floor
             floors = self._floors(nodes)
+            self._tell_changes(floors)
             if floors:
                 return floors
             if time.monotonic() > until:
                 problem = f"no floor of {self.label} has had a node for {self.timeout:g} s"
                 raise FailedRunError(f"{problem}. Start SuperNodes, then the app with resume=True")
             time.sleep(_LONG_PAUSE)
+
+    def _tell_changes(self, floors: Collection[int]) -> None:
+        """Say which nodes have left or come back since the last look."""
+        absent = {m for m in range(len(self.names)) if m not in floors}
+        for m in sorted(absent - self._absent):
+            log(WARNING, "fedfloor: the node of %s has left; no round asks it until it is back", self.names[m])
+        for m in sorted(self._absent - absent):
+            log(INFO, "fedfloor: the node of %s is back", self.names[m])
+        self._absent.clear()
+        self._absent.update(absent)
 
     def _online(self) -> dict[int, str]:
         """Names of the nodes that are there, empty for those without one, by node id."""
@@ -171,7 +183,7 @@ def replies_to(messages: Sequence[Message], replies: Iterable[Message]) -> dict[
     return {asked[reply.metadata.reply_to_message_id]: reply for reply in known}
 
 
-def _simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, int]:
+def simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, int]:
     """Floors by node id, in the order in which the simulation runtime registered them: that of `partition-id`."""
     until = time.monotonic() + _REGISTERED
     while True:

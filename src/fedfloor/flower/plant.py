@@ -1,6 +1,6 @@
 """A plant whose floors are nodes of a Flower federation: costs and clock are simulated, training is the nodes' own."""
 
-__all__ = ["FlowerExchange", "FlowerPlant", "MetricKeys", "refuse_reserved", "refuse_sampling"]
+__all__ = ["FlowerExchange", "FlowerPlant", "MetricKeys", "refuse_arrays", "refuse_sampling"]
 
 import dataclasses
 import math
@@ -17,14 +17,18 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 from pydantic import JsonValue
 
+from fedfloor.arguments import refuse_other
 from fedfloor.arrays import Floats
-from fedfloor.errors import FedfloorError, PolicyError, shown
+from fedfloor.errors import FedfloorError, PolicyError, counted, shown
+from fedfloor.flower.describing import samples_remark
 from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
 from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
+from fedfloor.flower.replies import ReplyRules, arrays_problem, without_control_characters
 from fedfloor.rounds.listeners.checkpoint import MEMORY
 from fedfloor.rounds.outcome import MessageSeconds, Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
+from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 
@@ -41,6 +45,29 @@ class MetricKeys:
     train_loss: tuple[str, ...]  #: in the replies of nodes that have trained
     accuracy: tuple[str, ...]  #: in an evaluation, from 0 to 1
     loss: tuple[str, ...]  #: in an evaluation
+    awaited: tuple[str, ...] = ()  #: `until_accuracy`, `until_loss`: what the run is to end by
+
+    def refuse_other_metrics(self, metrics: MetricRecord) -> None:
+        """Refuse an evaluation without the metric that a run is to end by."""
+        for argument in self.awaited:
+            name, keys = self._named(argument)
+            if _metric([metrics], keys) is None:
+                there = ", ".join(map(shown, metrics)) or "no metric at all"
+                problem = f"{argument}: an evaluation must have the metric {' or '.join(map(repr, keys))}, got {there}"
+                raise FedfloorError(f"{problem}. Return it, or name another one with {name}_key")
+
+    def refuse_absence(self, records: Sequence[RoundRecord]) -> None:
+        """Refuse to be content with a run that was to end by a metric that has never come."""
+        for argument in self.awaited:
+            name, keys = self._named(argument)
+            if records and all(getattr(record, name) is None for record in records):
+                problem = f"{argument}: no evaluation in {counted(len(records), 'round')} had a number as the metric"
+                advice = "Check evaluate_fn and the evaluations of the nodes"
+                raise FedfloorError(f"{problem} {' or '.join(map(repr, keys))}. {advice}")
+
+    def _named(self, argument: str) -> tuple[str, tuple[str, ...]]:
+        name = argument.removeprefix("until_")
+        return name, self.accuracy if name == "accuracy" else self.loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +95,11 @@ def refuse_sampling(strategy: Strategy) -> None:
             raise FedfloorError(f"{problem}: the policy decides which nodes take part. Leave fraction_train out")
 
 
-def refuse_reserved(arrays: ArrayRecord) -> None:
-    """Refuse names of arrays that checkpoints need for other tensors."""
+def refuse_arrays(arrays: ArrayRecord) -> None:
+    """Refuse arrays that no run can begin with: numbers that are not finite, and names that checkpoints need."""
+    problem = arrays_problem(arrays)
+    if problem:
+        raise FedfloorError(f"initial_arrays: {problem}. Begin with a model that can be trained")
     for name in arrays:
         if name.startswith(MEMORY):
             problem = (
@@ -88,17 +118,22 @@ class FlowerPlant:
     keys: MetricKeys
     arrays: ArrayRecord
     needs_losses: bool = False  #: the policy decides by training losses
+    alike: bool = True  #: replies must have the arrays that were sent, and the metrics of other replies
     result: Result = field(default_factory=Result)
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan: never
     _simulated: SimulatedPlant = field(init=False)
     _memory: StrategyMemory = field(init=False)
+    _rules: ReplyRules = field(init=False)
+    _has_learnt: bool = field(init=False, default=False)  #: a reply has been aggregated, or a checkpoint restored
     _initial: dict[str, JsonValue] = field(init=False)  #: shapes of the arrays that the run begins with
+    _reported: set[int] = field(init=False, default_factory=set)  #: floors whose samples are known
     _present: Mapping[int, int] = field(init=False, default_factory=dict)  #: node ids by floor, in this round
 
     def __post_init__(self) -> None:
         self._simulated = SimulatedPlant(self.scenario, simulated_rates(self.scenario))
         configs = {"train_config": self.exchange.train_config, "evaluate_config": self.exchange.evaluate_config}
         self._memory = StrategyMemory.of(self.strategy, configs)
+        self._rules = ReplyRules.of(self.strategy, alike=self.alike)
         self._initial = {name: list(array.shape) for name, array in self.arrays.items()}
         self.last_loss = np.full(len(self.scenario.floors), np.nan)
 
@@ -129,7 +164,7 @@ class FlowerPlant:
         """Let the nodes of the floors that complete the round train, aggregate their replies, and evaluate.
 
         A floor that lacks memory or energy by the cost model gets no message and fails as in a simulation. A node that
-        does not answer in time, or with an error or with weights that are not finite, is a lost floor: its time and
+        does not answer in time, or with an error or with what cannot be aggregated, is a lost floor: its time and
         energy count, its model does not. So are all floors of a round whose models the strategy does not aggregate.
         """
         if decision.weight is not None:
@@ -201,6 +236,7 @@ class FlowerPlant:
         if not isinstance(order, list) or sorted(map(str, order)) != sorted(state.weights):
             raise ValueError(f"arrays: must name the tensors of the model, got {shown(order)}")
         self.arrays = self.result.arrays = record_of({str(name): state.weights[str(name)] for name in order})
+        self._has_learnt = True
 
     def _train(self, floors: Sequence[int]) -> tuple[dict[int, float], dict[int, Message]]:
         """When each floor's message was made [s], and the replies whose models were aggregated, by floor."""
@@ -216,16 +252,13 @@ class FlowerPlant:
             )
         self._refuse_other_nodes([message.metadata.dst_node_id for message in messages], chosen)
         sent = {chosen[message.metadata.dst_node_id]: message.metadata.created_at for message in messages}
-        received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
+        replies, problems = self._checked_replies(messages, chosen)
         del messages
-        answers = {m: received.get(node) for node, m in chosen.items()}  # in one order, however they came in
-        problems = {m: self._problem(reply) for m, reply in answers.items()}
-        for m, problem in problems.items():
-            if problem:
-                log(WARNING, "fedfloor: %s is lost: %s", self.scenario.floors[m].name, problem)
-        usable = [reply for m, reply in answers.items() if reply is not None and (reply.has_error() or not problems[m])]
+        usable = {m: reply for m, reply in replies.items() if not problems[m]}
+        self._compare_samples(usable)
         with _content_with(self.strategy, len(chosen)):
-            arrays, metrics = self.strategy.aggregate_train(number, usable)
+            failed = [reply for reply in replies.values() if reply.has_error()]
+            arrays, metrics = self.strategy.aggregate_train(number, [*usable.values(), *failed])
         if metrics is not None:
             log(INFO, "\t└──> Aggregated MetricRecord: %s", metrics)
             self.result.train_metrics_clientapp[number] = metrics
@@ -233,8 +266,50 @@ class FlowerPlant:
             name = type(self.strategy).__name__
             log(WARNING, "fedfloor: %s has aggregated nothing, so the floors of this round are lost", name)
             return sent, {}
+        problem = arrays_problem(arrays)
+        if problem:
+            log(
+                WARNING, "fedfloor: the aggregated model is not used, so the floors of this round are lost: %s", problem
+            )
+            return sent, {}
         self.arrays = self.result.arrays = arrays
-        return sent, {m: reply for m, reply in answers.items() if reply is not None and not problems[m]}
+        self._has_learnt = True
+        return sent, usable
+
+    def _compare_samples(self, replies: Mapping[int, Message]) -> None:
+        """Say once of every floor if its node has another number of samples than the scenario."""
+        counts = {m: count for m, count in self._rules.counts(replies).items() if m not in self._reported}
+        self._reported |= counts.keys()
+        remark = samples_remark(counts, self.scenario)
+        if remark:
+            log(WARNING, "fedfloor: %s", remark)
+
+    def _checked_replies(
+        self, messages: Sequence[Message], chosen: Mapping[int, int]
+    ) -> tuple[dict[int, Message], dict[int, str]]:
+        """The replies to training messages, by floor in one order however they came in, and what is wrong with each.
+
+        A floor without a reply is only among the problems. If nobody has sent a model yet that can be used, it is the
+        app that is wrong, not a node.
+        """
+        exchange = self.exchange
+        asked = {chosen[message.metadata.dst_node_id]: message for message in messages}
+        received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
+        replies = {
+            m: without_control_characters(received[node], asked[m]) for node, m in chosen.items() if node in received
+        }
+        problems = self._rules.of_training(replies, {m: message.content for m, message in asked.items()})
+        missing = [m for m in asked if m not in replies]
+        problems |= dict.fromkeys(missing, f"no answer within {exchange.timeout:g} s")
+        for m, problem in problems.items():
+            if problem:
+                log(WARNING, "fedfloor: %s is lost: %s", self.scenario.floors[m].name, problem)
+        wrong = [problems[m] for m, reply in replies.items() if problems[m] and reply.has_content()]
+        if len(wrong) == len(asked) > 1 and not self._has_learnt:
+            advice = ", or pass check_replies=False if your strategy expects such replies" if self.alike else ""
+            problem = f"no reply to the first training message can be used: {wrong[0]}"
+            raise FedfloorError(f"{problem}. Correct the ClientApp{advice}")
+        return replies, problems
 
     def _refuse_other_nodes(self, nodes: Sequence[int], chosen: Mapping[int, int]) -> None:
         if sorted(nodes) == sorted(chosen):
@@ -242,16 +317,6 @@ class FlowerPlant:
         name = type(self.strategy).__name__
         problem = f"strategy {name}: samples nodes itself: it sends {len(nodes)} messages to {len(chosen)} chosen nodes"
         raise FedfloorError(f"{problem}. Wrap a strategy that trains all nodes of the grid it is given, such as FedAvg")
-
-    def _problem(self, reply: Message | None) -> str:
-        """Why the model of a floor cannot be used; empty if it can."""
-        if reply is None:
-            return f"no answer within {self.exchange.timeout:g} s"
-        if reply.has_error():
-            return reply.error.reason or f"error {reply.error.code}"
-        arrays = [array.numpy() for record in reply.content.array_records.values() for array in record.values()]
-        is_finite = all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")
-        return "" if is_finite else "its weights are not finite numbers"
 
     def _loss(self, m: int, reply: Message) -> float:
         """Training loss that a node reports; nan if it reports none."""
@@ -274,20 +339,46 @@ class FlowerPlant:
                     number, self.arrays, exchange.evaluate_config, ChosenGrid(exchange.grid, nodes)
                 )
             )
-        replies = list(exchange.grid.send_and_receive(messages, timeout=exchange.timeout)) if messages else []
-        by_nodes = self.strategy.aggregate_evaluate(number, replies)
+        by_nodes = self.strategy.aggregate_evaluate(number, self._checked_evaluations(messages))
         if by_nodes is not None:
             log(INFO, "\t└──> Aggregated MetricRecord: %s", by_nodes)
             self.result.evaluate_metrics_clientapp[number] = by_nodes
         by_server = self.evaluate_centrally(number)
         return self._result_in(by_nodes if exchange.evaluate_fn is None else by_server)
 
+    def _checked_evaluations(self, messages: Sequence[Message]) -> list[Message]:
+        """The replies to evaluation messages that can be averaged, and those that are errors.
+
+        A share outside 0 to 1 is left out only if others are inside: if none is, the app means something else by it.
+        """
+        if not messages:
+            return []
+        exchange = self.exchange
+        asked = {message.metadata.dst_node_id: message for message in messages}
+        received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
+        replies = {node: without_control_characters(reply, asked[node]) for node, reply in received.items()}
+        problems = self._rules.of_evaluation(replies, (*self.keys.accuracy, *self.keys.loss))
+        usable = [node for node, problem in problems.items() if not problem]
+        shares = {node: _metric(replies[node].content.metric_records.values(), self.keys.accuracy) for node in usable}
+        wrong = {node: share for node, share in shares.items() if share is not None and not _is_share(share[1])}
+        if len(wrong) < len(usable):
+            problems |= {
+                node: f"the metric {key!r} must be from 0 to 1, got {value:g}" for node, (key, value) in wrong.items()
+            }
+        names = {node: self.scenario.floors[m].name for m, node in self._present.items()}
+        for node, problem in problems.items():
+            if problem:
+                log(WARNING, "fedfloor: the evaluation by %s does not count: %s", names.get(node, node), problem)
+        return [reply for node, reply in replies.items() if reply.has_error() or not problems[node]]
+
     def _result_in(self, metrics: MetricRecord | None) -> tuple[float | None, float | None]:
         """Accuracy and loss of an evaluation; an accuracy that is not a share is refused."""
         records = [] if metrics is None else [metrics]
+        if metrics is not None:
+            self.keys.refuse_other_metrics(metrics)
         found, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
         accuracy = None if found is None or not math.isfinite(found[1]) else found[1]
-        if found is not None and accuracy is not None and not -_ROUNDING <= accuracy <= 1.0 + _ROUNDING:
+        if found is not None and accuracy is not None and not _is_share(accuracy):
             problem = f"metric {found[0]!r}: must be from 0 to 1, got {accuracy:g}"
             raise FedfloorError(f"{problem}. Return the share of samples that are right, or name another accuracy_key")
         return (
@@ -302,6 +393,7 @@ class FlowerPlant:
         metrics = self.exchange.evaluate_fn(number, self.arrays)
         log(INFO, "\t└──> MetricRecord of the server: %s", metrics)
         if metrics is not None:
+            refuse_other("evaluate_fn: its result", metrics, MetricRecord, "Return MetricRecord({...}) or None")
             self.result.evaluate_metrics_serverapp[number] = metrics
             self._result_in(metrics)
         return metrics
@@ -323,6 +415,10 @@ def _content_with(strategy: Strategy, count: int) -> Iterator[None]:
     finally:
         for layer, name, least in limits:
             setattr(layer, name, least)
+
+
+def _is_share(value: float) -> bool:
+    return -_ROUNDING <= value <= 1.0 + _ROUNDING
 
 
 def _metric(records: Iterable[MetricRecord], keys: Sequence[str]) -> tuple[str, float] | None:

@@ -14,11 +14,12 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
 from fedfloor.arguments import checked, path_or_none, refuse_other
-from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, shown
+from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, counted, shown
+from fedfloor.flower.describing import model_remarks
 from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
-from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_reserved, refuse_sampling
+from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_arrays, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -67,8 +68,13 @@ class FedFloor(Strategy):
         Keys of the metrics to be logged: in the replies of nodes that have trained, and in evaluations, which are those
         of `evaluate_fn` if there is one. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or
         `eval_acc`; `loss` or `eval_loss`.
+    check_replies
+        Count a floor as lost if its reply does not have the arrays that it was sent, by name and shape, or other
+        metrics than most replies. Pass False for a strategy that expects other replies. Numbers that would spoil the
+        model, such as nan, are refused in any case.
     """
 
+    @logged_errors()
     @checked
     def __init__(
         self,
@@ -87,17 +93,14 @@ class FedFloor(Strategy):
         train_loss_key: str | None = None,
         accuracy_key: str | None = None,
         loss_key: str | None = None,
+        check_replies: bool = True,
     ) -> None:
-        with logged_errors():
-            refuse_other("strategy", strategy, Strategy, "Wrap one of flwr.serverapp.strategy, such as FedAvg()")
-            if isinstance(strategy, FedFloor):
-                raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
-            refuse_sampling(strategy)
-            if resume and out is None:
-                raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
+        _refuse_strategy(strategy)
+        if resume and out is None:
+            raise RunLogError("resume: needs the run folder. Pass out=FOLDER")
         self.strategy, self.scenario, self.policy = strategy, scenario, policy
         self.seed, self.overrides, self.own = seed, tuple(overrides), own
-        self.out = path_or_none(out)
+        self.out, self.check_replies = path_or_none(out), check_replies
         self.options = RunOptions(
             resume=resume, until_accuracy=until_accuracy, until_clock=until_clock, until_loss=until_loss
         )
@@ -105,8 +108,15 @@ class FedFloor(Strategy):
             train_loss=("train_loss",) if train_loss_key is None else (train_loss_key,),
             accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
             loss=("loss", "eval_loss") if loss_key is None else (loss_key,),
+            awaited=tuple(
+                name
+                for name, end in (("until_accuracy", until_accuracy), ("until_loss", until_loss))
+                if end is not None
+            ),
         )
 
+    @logged_errors()
+    @checked
     def start(
         self,
         grid: Grid,
@@ -121,22 +131,32 @@ class FedFloor(Strategy):
 
         The result has the metrics of the rounds that this call ran. Wrong input is logged in one line and raised.
         """
-        with logged_errors():
-            refuse_reserved(initial_arrays)
-            planned = self._planned(num_rounds)
-            names = [floor.name for floor in planned.scenario.floors]
-            nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
-            nodes.wait_for_all()
-            exchange = FlowerExchange(
-                nodes=nodes,
-                timeout=timeout,
-                train_config=ConfigRecord() if train_config is None else train_config,
-                evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
-                evaluate_fn=evaluate_fn,
-            )
-            return self._run(
-                planned if nodes.are_simulated else with_every_checkpoint(planned), exchange, initial_arrays
-            )
+        refuse_other("grid", grid, Grid, "Pass on the grid that main of your ServerApp is given")
+        refuse_other("initial_arrays", initial_arrays, ArrayRecord, "Write ArrayRecord(network.state_dict())")
+        for name, config in (("train_config", train_config), ("evaluate_config", evaluate_config)):
+            if config is not None:
+                refuse_other(name, config, ConfigRecord, "Write ConfigRecord({...})")
+        refuse_arrays(initial_arrays)
+        self._refuse_useless_end(evaluate_fn)
+        planned = self._planned(num_rounds)
+        names = [floor.name for floor in planned.scenario.floors]
+        nodes = FloorNodes(grid, names, label_of(self.scenario), timeout)
+        nodes.wait_for_all()
+        exchange = FlowerExchange(
+            nodes=nodes,
+            timeout=timeout,
+            train_config=ConfigRecord() if train_config is None else train_config,
+            evaluate_config=ConfigRecord() if evaluate_config is None else evaluate_config,
+            evaluate_fn=evaluate_fn,
+        )
+        return self._run(planned if nodes.are_simulated else with_every_checkpoint(planned), exchange, initial_arrays)
+
+    def _refuse_useless_end(self, evaluate_fn: Evaluate | None) -> None:
+        """Refuse to wait for a metric if nobody evaluates."""
+        shares = [getattr(layer, "fraction_evaluate", None) for layer in layers_of(self.strategy)]
+        if self.keys.awaited and evaluate_fn is None and 0.0 in shares:
+            problem = f"{self.keys.awaited[0]}: nobody evaluates, so no metric can reach it"
+            raise FedfloorError(f"{problem}. Pass evaluate_fn to start, or set fraction_evaluate above 0")
 
     def _planned(self, rounds: int) -> PlannedRun:
         """The run, checked before anything is sent or written."""
@@ -166,25 +186,39 @@ class FedFloor(Strategy):
     def _run(self, planned: PlannedRun, exchange: FlowerExchange, arrays: ArrayRecord) -> Result:
         scenario, options = planned.scenario, self.options
         self._describe(planned)
+        for remark in model_remarks(arrays, scenario):
+            log(WARNING, "fedfloor: %s", remark)
         with claimed_folder(planned, checkpoints=True, resume=options.resume) as folder:
             text = folder_toml(planned.file, scenario)
             earlier = earlier_rounds(planned, text) if options.resume else None
             losses = needs_training(planned.scheduler)
-            plant = FlowerPlant(scenario, self.strategy, exchange, self.keys, arrays, needs_losses=losses)
+            plant = FlowerPlant(
+                scenario,
+                self.strategy,
+                exchange,
+                self.keys,
+                arrays,
+                needs_losses=losses,
+                alike=self.check_replies,
+            )
             if earlier is None:
                 if options.resume:
                     log(WARNING, "fedfloor: %s has no checkpoint yet, so the run starts again", planned.folder)
                 plant.evaluate_centrally(0)
             else:
                 earlier.checkpoint.restore(plant)
-                log(INFO, "fedfloor: resumed after %d rounds", plant.index)
+                log(INFO, "fedfloor: resumed after %s", counted(plant.index, "round"))
             if folder is not None:
                 for name in plant.forgets:
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
                 folder.begin(text, plant.index, copies=copies_of(scenario), about=self._about(exchange))
             until = Until.of(options)
+            records = [] if earlier is None else list(earlier.records)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
+                records.append(ended.record)
                 _show(ended.record, scenario.rounds)
+            if len(records) >= scenario.rounds:
+                self.keys.refuse_absence(records)
         if planned.folder is not None:
             log(INFO, "fedfloor: next: fedfloor report %s", planned.folder.absolute())
         return plant.result
@@ -204,6 +238,8 @@ class FedFloor(Strategy):
         log(INFO, "\t├── Number of rounds: %d", scenario.rounds)
         log(INFO, "\t├── Run folder: %s", "(none)" if planned.folder is None else planned.folder.absolute())
         self.summary()
+        if planned.first_delay:
+            log(INFO, "fedfloor: the first round takes longer: %s", planned.first_delay)
         for layer in layers_of(self.strategy):
             if type(layer).start is not Strategy.start:
                 log(WARNING, "fedfloor: start of %s is not called: FedFloor runs the rounds", type(layer).__name__)
@@ -249,6 +285,22 @@ class FedFloor(Strategy):
         _refuse_outer()
 
 
+def _refuse_strategy(strategy: object) -> None:
+    """Refuse what is no strategy that can be wrapped."""
+    advice = "Wrap one of flwr.serverapp.strategy, such as FedAvg()"
+    if isinstance(strategy, type):
+        name = strategy.__name__
+        raise FedfloorError(f"strategy: is the class {name}, not an object of it. Write {name}()")
+    if any(kind.__module__.startswith("flwr.server.strategy") for kind in type(strategy).__mro__):
+        problem = f"strategy: {type(strategy).__name__} is a strategy of Flower's older API, flwr.server.strategy"
+        raise FedfloorError(f"{problem}. {advice}, in a ServerApp with @app.main()")
+    refuse_other("strategy", strategy, Strategy, advice)
+    assert isinstance(strategy, Strategy)
+    if isinstance(strategy, FedFloor):
+        raise FedfloorError("strategy: is a FedFloor already. Wrap the strategy that is in it")
+    refuse_sampling(strategy)
+
+
 def _refuse_outer() -> NoReturn:
     """Rounds are those of our loop, so no other strategy can call the steps of one."""
     problem = "FedFloor: runs its rounds itself and cannot be wrapped by another strategy"
@@ -256,11 +308,14 @@ def _refuse_outer() -> NoReturn:
 
 
 def _show(record: RoundRecord, rounds: int) -> None:
-    """Log a round in one line."""
+    """Log a round, counted from 0 as in all our files, in one line."""
     names = [floor.name for floor in record.gateways if floor.completed]
     failed = [f"{floor.name} ({floor.failure})" for floor in record.gateways if floor.failure]
     energy = sum(floor.floor_energy for floor in record.gateways)
     costs = f"{record.delay:.1f} s, {energy:.3g} J, clock {record.clock:.1f} s"
-    parts = [f"trained {', '.join(names) or 'nobody'}", *([f"failed {', '.join(failed)}"] if failed else []), costs]
+    chosen = any(floor.selected for floor in record.gateways)
+    nobody = "nobody, because all chosen floors failed" if chosen else "nobody, because the policy chose no floor"
+    parts = [f"trained {', '.join(names) or nobody}", *([f"failed {', '.join(failed)}"] if failed else []), costs]
     tested = result_of_test(record)
-    log(INFO, "fedfloor: round %d/%d: %s", record.round + 1, rounds, "; ".join([*parts, *([tested] if tested else [])]))
+    said = "; ".join([*parts, *([tested] if tested else [])])
+    log(INFO, "fedfloor: round %d (%d of %d done): %s", record.round, record.round + 1, rounds, said)

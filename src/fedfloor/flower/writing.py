@@ -5,6 +5,7 @@ __all__ = ["app_files"]
 import keyword
 import re
 import sys
+from importlib.metadata import packages_distributions
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from fedfloor.errors import FedfloorError, shown
 _TEMPLATE = "template"
 _PROJECT = ("pyproject.toml", "README.md")  #: beside the package
 _PACKAGE = ("__init__.py", "client_app.py", "server_app.py", "task.py", "plant.toml")
-_NEEDED = {"fedfloor", "flwr", "numpy", "ray", "torch"}  #: packages that an app of this name would hide
+_NEEDED = {"fedfloor", "flwr", "numpy", "ray", "torch"}  #: packages of the app, also if they are not installed here
 _LONGEST = 60  #: characters of a name, which becomes that of a scenario
 
 
@@ -27,8 +28,11 @@ def app_files(name: str) -> dict[Path, str]:
     package = name.replace("-", "_").lower()
     if keyword.iskeyword(package):
         raise FedfloorError(f"NAME: must not be a word of Python, got {shown(name)}. Choose another name")
-    if package in sys.stdlib_module_names | _NEEDED:
-        raise FedfloorError(f"NAME: {shown(name)} is the name of a module that the app needs. Choose another name")
+    if package in {module.lower() for module in (*sys.stdlib_module_names, *_NEEDED, *packages_distributions())}:
+        problem = (
+            f"{shown(name)} is the name of a module of Python or of an installed package, which the app would hide"
+        )
+        raise FedfloorError(f"NAME: {problem}. Choose another name")
     chosen = {Path(file): file for file in _PROJECT} | {Path(package) / file: file for file in _PACKAGE}
     return {
         place: _text(file).replace("APP-NAME", name).replace("APP_PACKAGE", package) for place, file in chosen.items()

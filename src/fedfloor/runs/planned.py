@@ -16,14 +16,16 @@ __all__ = [
 
 import copy
 import os
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from fedfloor.arguments import checked
-from fedfloor.errors import PolicyError, ScenarioError, shown
+from fedfloor.errors import PolicyError, ScenarioError, named, shown
 from fedfloor.runs.folder import SCENARIO, refuse_filled, refuse_other_runs, runs_below
 from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.trust import refuse_code
@@ -86,7 +88,21 @@ def label_of(source: ScenarioSource) -> str:
     """How messages name a scenario."""
     if isinstance(source, Scenario):
         return _TABLE if source.origin is None else source.origin.label
-    return _TABLE if isinstance(source, Mapping) else str(source)
+    return str(source) if isinstance(source, str | Path) else _TABLE
+
+
+@contextmanager
+def _blaming(source: ScenarioSource, overrides: Sequence[str]) -> Iterator[None]:
+    """Let errors about a value that an override has set name the override, and not the file."""
+    try:
+        yield
+    except ScenarioError as error:
+        for override in reversed(overrides):
+            path = re.sub(r"\.(\d+)", r"[\1]", override.partition("=")[0].strip())
+            place = str(error).removeprefix(f"{label_of(source)}: ")
+            if place != str(error) and re.match(rf"{re.escape(path)}[.:\[]", place):
+                raise ScenarioError(f"--set {named(override)}: {place}") from None
+        raise
 
 
 def resolve(
@@ -102,7 +118,8 @@ def resolve(
     `overrides` are strings of the form `section.key=value`. `own` allows the scenario to name the code of a model,
     which is called if there is no layer list.
     """
-    return _resolved(source, overrides, seed=seed, rounds=rounds, own=own)[0]
+    with _blaming(source, overrides):
+        return _resolved(source, overrides, seed=seed, rounds=rounds, own=own)[0]
 
 
 def _resolved(
@@ -171,8 +188,9 @@ def load(
     >>> scenario.radio.channels, len(scenario.devices)
     (2, 12)
     """
-    file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
-    return build(file, origin.label).resolved_from(origin)
+    with _blaming(scenario, overrides):
+        file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
+        return build(file, origin.label).resolved_from(origin)
 
 
 def planned_run(
@@ -190,9 +208,10 @@ def planned_run(
 
     `training` says that the scenario's network is trained, `losses` that others train and report their losses.
     """
-    file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
-    label = origin.label
-    resolved = build(file, label).resolved_from(origin)
+    with _blaming(scenario, overrides):
+        file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
+        label = origin.label
+        resolved = build(file, label).resolved_from(origin)
     if policy is None:
         refuse_code(file, "policy", file=label, own=own, overrides=overrides)
     if training:

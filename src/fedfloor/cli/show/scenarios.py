@@ -53,7 +53,7 @@ def print_check(scenario: Scenario, headline: Headline) -> None:
     size = ", ".join(counted(number, thing) for thing, number in sizes)
     seeds = f"seed {scenario.seed}" + ("" if scenario.plant_seed is None else f", plant seed {scenario.plant_seed}")
     OUT.print(f"{scenario.name} is valid: {size}, {counted(scenario.rounds, 'round')}, {seeds}", style="bold")
-    model, training, need = scenario.model, scenario.training, headline.at_cut_1
+    model, training, need = scenario.model, scenario.training, headline.at_least_cut
     width = f", costs of width {scenario.costs.width:g}" if scenario.costs.width else ""
     plain = scenario.precision == Precision()
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -70,9 +70,9 @@ def print_check(scenario: Scenario, headline: Headline) -> None:
         "per sample": f"{amount(headline.flop_per_sample, 'FLOP')} forward and backward",
         "per round": f"{amount(headline.flop_per_round, 'FLOP')} if every floor took part, "
         f"{training.local_iterations} iterations each",
-        "device at cut 1": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
+        f"device at cut {need.cut}": f"needs {_span(need.energy, 'J')} and {_span(need.memory_bytes, 'B')}; "
         f"{need.affordable} of {len(scenario.devices)} devices can afford it with full energy",
-        "data": f"{scenario.data.name}, {_held(headline)}",
+        "data": f"{scenario.data.name}, {_held(scenario, headline)}",
         "rates": _rates(scenario),
         **({} if scenario.deploy == Deploy() else {"real machines": _deployment(scenario.deploy)}),
         "policy": scenario.policy.name + "".join(f", {key} {value}" for key, value in scenario.policy.settings.items()),
@@ -160,7 +160,10 @@ def _precision(scenario: Scenario, headline: Headline) -> str:
     return f"{upload}, {download}; activations and their gradients with {bits.boundary}"
 
 
-def _held(headline: Headline) -> str:
+def _held(scenario: Scenario, headline: Headline) -> str:
+    if scenario.data.kind == "own":
+        use = "costs here use `samples` of the scenario, and so does a Flower app, which reads its data itself"
+        return f"read by your own code when `fedfloor run` trains (`fedfloor data show` counts it); {use}"
     if headline.samples is None:
         use = "costs here still use `samples` of the scenario; `fedfloor data show` has the real numbers"
         return f"the samples of every device are known when the data is loaded; {use}"

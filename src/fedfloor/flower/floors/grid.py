@@ -108,6 +108,10 @@ class GridFloors:
         if not self._nodes:
             problem = f"no SuperNode has said within {self.config.wait:g} s that it is a floor of this scenario"
             raise DeploymentError(f"{problem}. Start SuperNodes with --node-config 'floor=\"{self.tasks[0].floor}\"'")
+        missing = [task.floor for m, task in enumerate(self.tasks) if m not in self._nodes]
+        if missing:
+            problem = f"no SuperNode has said within {self.config.wait:g} s that it is {', '.join(missing)}"
+            _LOG.log(WARNING, "%s. The run begins without; they get orders once they join.", problem)
         wait = self.config.patience + self.config.wait
 
         def summed(floor: int, heard: Sequence[Envelope]) -> Sums:

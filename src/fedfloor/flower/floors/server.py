@@ -10,13 +10,15 @@ from statistics import median
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.superlink.grid import InMemoryGrid
 
 from fedfloor.deploy.serving import DeployedRun, Rounds, serve_over
 from fedfloor.deploy.tasks import FloorTask
-from fedfloor.errors import DeploymentError
-from fedfloor.flower.errors import logged_errors
+from fedfloor.errors import DeploymentError, counted
+from fedfloor.flower.errors import APP_CONFIG, logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
+from fedfloor.flower.nodes import simulated_floors
 from fedfloor.rounds.events import Event
 from fedfloor.runs.about import About
 from fedfloor.runs.planned import planned_run, with_folders
@@ -30,7 +32,7 @@ def server_app_for(defaults: Table) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        with logged_errors():
+        with logged_errors(APP_CONFIG):
             run_over(grid, FloorsConfig.of(defaults, context.run_config))
 
     return app
@@ -51,6 +53,10 @@ def run_over(grid: Grid, config: FloorsConfig) -> DeployedRun:
         problem = "must be 'model' if the scenario has deploy.gains = 'measured', got 'measured'"
         reason = "the time that Flower itself takes would be learnt as a weak radio link"
         raise DeploymentError(f"app config: clock: {problem}: {reason}. Set deploy.gains = 'weather', or the clock")
+    if isinstance(grid, InMemoryGrid):
+        simulated_floors(grid, len(planned.scenario.floors), config.scenario)
+    if planned.first_delay:
+        _LOG.log(INFO, "The first round takes longer: %s", planned.first_delay)
     (planned,) = with_folders([planned], Path(config.out) if config.out else None, resume=config.resume)
     ways: list[GridFloors] = []
 
@@ -64,7 +70,7 @@ def run_over(grid: Grid, config: FloorsConfig) -> DeployedRun:
     if spent:
         _LOG.log(INFO, "Flower itself took %.2f s per message (median of %d)", median(spent), len(spent))
     result = "" if done.accuracy is None else f", test accuracy {100 * done.accuracy:.1f} %"
-    _LOG.log(INFO, "%d rounds in %s%s", len(done.records), done.folder, result)
+    _LOG.log(INFO, "%s in %s%s", counted(len(done.records), "round"), done.folder, result)
     return done
 
 
@@ -76,7 +82,7 @@ def _tell(event: Event) -> None:
     for reason in event.lost:
         _LOG.log(WARNING, "Lost: %s", reason)
     if event.waiting:
-        _LOG.log(INFO, "Waiting for %d floors", len(event.waiting))
+        _LOG.log(INFO, "Waiting for %s", counted(len(event.waiting), "floor"))
 
 
 server_app = server_app_for({})

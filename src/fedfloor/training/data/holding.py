@@ -200,7 +200,7 @@ def shortage_of(scenario: Scenario, folder: Path | None = None) -> ShortageTable
     refuse_missing(folder)
     name, kind = scenario.data.name, scenario.data.kind
     if kind == "own":
-        return {"origin": None, "reason": f"{name} is called when training starts", "devices": None}
+        return {"origin": None, "reason": f"{name} is only called when `fedfloor run` trains", "devices": None}
     try:
         whole = _whole(scenario, folder, lambda _: None)
     except DataError as error:
