@@ -111,7 +111,7 @@ def test_messages_name_arguments_and_not_options_of_the_command_line(said: Said,
 
     run()
     problem = refused(said, run)
-    assert problem.endswith("Resume it with resume=True, name another folder with out=FOLDER, or remove it")
+    assert problem.endswith("Resume it with resume=True, name another folder, or remove it")
 
 
 @pytest.mark.parametrize(

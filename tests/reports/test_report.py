@@ -324,7 +324,7 @@ def test_problems_are_warnings_and_none_left_is_exit_code_2(runs: Path, fedfloor
     assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["warning"]
     done = fedfloor_command("report", "runs/random-1")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: runs/random-1: has no round yet")
+    assert done.stderr.splitlines()[-1].startswith("error: runs/random-1: has no round yet")
     assert done.stdout == ""
 
 

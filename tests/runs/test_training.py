@@ -265,7 +265,8 @@ def test_check_says_that_devices_hold_all_classes_if_there_are_few(fedfloor_comm
 def test_check_leaves_the_samples_of_own_data_open(fedfloor_command: Callable[..., Any]) -> None:
     own = ("check", "quick", "--set", 'data.name="tests.runs.test_training:own_data"')
     text = fedfloor_command(*own).stdout
-    assert "known when the data is loaded; costs here still use `samples` of the scenario" in " ".join(text.split())
+    assert "read by your own code when `fedfloor run` trains" in " ".join(text.split())
+    assert "costs here use `samples` of the scenario" in " ".join(text.split())
     assert "samples held by devices" not in text
     assert json.loads(fedfloor_command(*own, "--format", "json").stdout)["figures"]["samples"] is None
 

@@ -175,6 +175,18 @@ def test_table_and_figure_are_written_before_others_may_write(
     assert refused == ["grid.png"]
 
 
+def test_a_grid_replaces_no_finished_one_with_other_simulations(plant: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "grid"
+    grid = fedfloor.vary(plant, {"radio.channels": [1, 2]}, ["random"], rounds=1, out=folder)
+    assert repr(grid) == "Grid(small, 2 simulations over radio.channels)"
+    table = (folder / "grid.csv").read_bytes()
+    with pytest.raises(RunLogError, match=r"grid\.csv has 1 simulation that this grid lacks.* Name another folder"):
+        fedfloor.vary(plant, {"radio.channels": [1]}, ["random"], rounds=1, out=folder)
+    assert (folder / "grid.csv").read_bytes() == table
+    wider = fedfloor.vary(plant, {"radio.channels": [1, 2, 3]}, ["random"], rounds=1, out=folder)
+    assert len(wider.cells) == 3
+
+
 def test_arrays_are_lists_of_values(plant: Path) -> None:
     rates = [np.array([0.5, 0.25]), np.array([0.25, 0.25])]
     settings: varying.GridSettings = {"radio.channels": np.array([1, 2]), "participation.rates": rates}

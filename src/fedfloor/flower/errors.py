@@ -18,7 +18,7 @@ ARGUMENTS: Mapping[str, str] = {
     r"--set (\S+?)(?=[.,:]?(\s|$))": r'overrides=["\1"]',
     r"--out (\S+) --resume": r'out="\1" and resume=True',
     r"--out": "out=FOLDER",
-    r"--resume": "resume=True",
+    r"--resume(, or resume=True in Python)?": "resume=True",
 }
 #: the same as keys of the app whose nodes are floors
 APP_CONFIG: Mapping[str, str] = {
@@ -27,7 +27,7 @@ APP_CONFIG: Mapping[str, str] = {
     r"--set (\S+?)(?=[.,:]?(\s|$))": r'set = "\1"',
     r"--out (\S+) --resume": r'out = "\1" and resume = true',
     r"--out": "the key out",
-    r"--resume": "resume = true",
+    r"--resume(, or resume=True in Python)?": "resume = true",
 }
 
 

@@ -27,7 +27,7 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +36,16 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from fedfloor.characters import in_spreadsheet
-from fedfloor.errors import FailedRunError, FedfloorError, PolicyError, RunLogError, ScenarioError, named, shown
+from fedfloor.errors import (
+    FailedRunError,
+    FedfloorError,
+    PolicyError,
+    RunLogError,
+    ScenarioError,
+    counted,
+    named,
+    shown,
+)
 from fedfloor.files import only_writer
 from fedfloor.notebooks import cards
 from fedfloor.notebooks.frames import DataFrame, frame_of
@@ -104,6 +113,9 @@ class Grid:
         """The cells as a data frame, one row each."""
         return frame_of(self.columns())
 
+    def __repr__(self) -> str:
+        return f"Grid({self.scenario}, {counted(len(self.cells), 'simulation')} over {', '.join(self.keys)})"
+
     def _repr_html_(self) -> str:
         columns = self.columns()
         rows = [
@@ -169,7 +181,7 @@ def claimed_grid(grid: PlannedGrid) -> Iterator[None]:
     if grid.folder is None:
         yield
         return
-    _refuse_foreign(grid.folder)
+    _refuse_foreign(grid.folder, {run.folder.name for run in grid.runs if run.folder is not None})
     with only_writer(grid.folder, again="repeat the command"):
         for part in grid.folder.glob(".*.part"):  # of a process that was killed
             shutil.rmtree(part, ignore_errors=True)
@@ -308,10 +320,14 @@ def _toml(value: object) -> str:
     raise ScenarioError(f"settings: values must be numbers, texts, lists or tables, got {shown(value)}")
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """Refuse a folder that holds anything but simulations of a grid."""
+def _refuse_foreign(folder: Path, own: Collection[str]) -> None:
+    """Refuse a folder that holds anything but simulations of a grid, or a finished grid with others than `own`."""
     if (folder / ROUNDS).exists() or not (runs_below(folder) or (folder / TABLE).exists()):
         refuse_filled(folder)
+    others = [name for name in runs_below(folder) if name not in own]
+    if others and (folder / TABLE).exists():
+        problem = f"{TABLE} has {counted(len(others), 'simulation')} that this grid lacks, such as {shown(others[0])}"
+        raise RunLogError(f"{folder}: {problem}. Name another folder, or vary those values too")
 
 
 def _folder_name(run: PlannedRun, keys: Iterable[str], values: Iterable[object]) -> str:
