@@ -154,7 +154,7 @@ _DELAYS: Mapping[str, Mapping[str, tuple[float, float]]] = MappingProxyType(
         "paper-cifar10": {"exact": (12.4, 19.0), "fixed": (21.0, 23.4)},
         "paper-svhn": {"exact": (12.4, 19.0), "fixed": (21.0, 23.4)},
         "specialists": {"exact": (0.87, 1.4), "fixed": (0.91, 1.4)},
-        "factory": {"exact": (0.45, 0.6), "fixed": (1.2, 1.5)},
+        "factory": {"exact": (0.55, 0.71), "fixed": (1.4, 1.6)},
     }
 )
 #: J/M, squared: with this share of the median delay as lambda, `lyapunov` serves about J floors by itself
