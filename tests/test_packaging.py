@@ -118,6 +118,7 @@ except MissingExtraError as error:
     assert done.stdout == f"{feature} needs the extra '{extra}'. Install it with: pip install 'fedfloor[{extra}]'\n"
 
 
+@pytest.mark.slow
 def test_the_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(ROOT)],

@@ -296,6 +296,7 @@ def test_a_message_in_one_piece_must_have_all_its_bytes_and_no_others() -> None:
         unpack(whole, expected, Turn(2, 2))
 
 
+@pytest.mark.slow
 def test_too_few_supernodes_are_refused_in_a_simulation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("fedfloor.flower.nodes._REGISTERED", 0.1)
     keys = config(out=str(tmp_path / "run"))

@@ -60,6 +60,7 @@ def own(folder: Path) -> Path:
     return folder / f"fedfloor-{os.geteuid()}"
 
 
+@pytest.mark.slow
 def test_without_a_home_the_cache_is_a_folder_of_the_users_own(shared: Path) -> None:
     folder = Path(cache.find_folder())
     assert folder.parent == own(shared)
