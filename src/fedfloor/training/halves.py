@@ -8,7 +8,7 @@ __all__ = ["Bottom", "DeviceRound", "MisfitError", "Sent", "Top", "TopStep"]
 
 import contextlib
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,26 +56,30 @@ class TopStep(NamedTuple):
 class _Side:
     """One half of a network in one round."""
 
+    _name: ClassVar[Literal["bottom", "top"]]
+
     def __init__(
         self,
         network: BuiltNetwork,
         settings: DeviceRound,
-        name: Literal["bottom", "top"],
+        inputs: Inputs,
         weights: Vector,
-        scored: Scored | None,
+        scored: Scored | None = None,
     ) -> None:
         """`scored` is told the scores of every step, on the half that computes the loss."""
-        self._network, self._settings, self._name, self._scored = network, settings, name, scored
-        self._half: Half = network.halves(settings.cut)[_PLACES[name]]
+        self._network, self._settings, self._inputs, self._scored = network, settings, inputs, scored
+        self._half: Half = network.halves(settings.cut)[_PLACES[self._name]]
         size = self._half.layout.size
         if weights.shape != (size,) or weights.dtype != np.float32:
-            given = f"{weights.dtype} {weights.shape}"
-            raise MisfitError(f"the weights of the {name} at cut {settings.cut} must be float32 ({size},), got {given}")
+            expected, given = f"float32 ({size},)", f"{weights.dtype} {weights.shape}"
+            raise MisfitError(f"the weights of the {self._name} at cut {settings.cut} must be {expected}, got {given}")
         self._half.layout.load(np.require(weights, requirements=["C", "W"]))
         self._half.module.train()
         self._momentum = Momentum.of(settings.momentum)
         self._channels_last = network.sends_channels_last(settings.cut, settings.boundary)
         self._iteration = -1  # counts the steps of this round
+        self._x: Tensor | None = None  # the last batch, where it is kept
+        self._y: Tensor | None = None
 
     def weights(self) -> Vector:
         """Weights of this half as they are now, the statistics of batch norm included."""
@@ -92,12 +96,28 @@ class _Side:
             output: Tensor = self._half.module(x)
         return output
 
+    def _batch(self) -> Tensor:
+        if self._x is None:
+            raise MisfitError("the first iteration has no samples")
+        return self._x
+
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Loss of a batch on the half that ends the network."""
         scores = self._through(x)
         if self._scored is not None:
             self._scored(scores, y)
         return loss_of(scores, y)
+
+    def _learn(self, x: Tensor, labels: Labels | None) -> float:
+        """One step of SGD with a batch, or with the last labels again, on the half that ends the network: the loss."""
+        self._y = self._y if labels is None else _targets(labels, x, self._network)
+        if self._y is None:
+            raise MisfitError("the first batch has no labels")
+        loss = self._loss(x, self._y)
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        self._update()
+        return float(loss.detach())
 
     def _update(self) -> None:
         sgd_step(self._half.parameters, self._settings.learning_rate, self._momentum)
@@ -129,19 +149,8 @@ class _Side:
 class Bottom(_Side):
     """What a device computes: the layers below its cut, and the loss too if no layer is above it."""
 
-    def __init__(
-        self,
-        network: BuiltNetwork,
-        settings: DeviceRound,
-        inputs: Inputs,
-        weights: Vector,
-        scored: Scored | None = None,
-    ) -> None:
-        super().__init__(network, settings, "bottom", weights, scored)
-        self._inputs = inputs
-        self._x: Tensor | None = None
-        self._y: Tensor | None = None
-        self._output: Tensor | None = None  # waits for its gradient
+    _name = "bottom"
+    _output: Tensor | None = None  # waits for its gradient
 
     def forward(self, samples: npt.NDArray[np.generic] | None = None) -> Sent | None:
         """Begin an iteration: pass a new batch (B, ...), or the last one again, and return what is sent up.
@@ -172,14 +181,7 @@ class Bottom(_Side):
         """Do a whole iteration on the device and return the loss; only where all layers are below the cut."""
         assert self._settings.cut == self._network.depth
         self._begin(samples)
-        self._y = self._y if labels is None else _targets(labels, self._batch(), self._network)
-        if self._y is None:
-            raise MisfitError("the first batch has no labels")
-        loss = self._loss(self._batch(), self._y)
-        if loss.requires_grad:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self._update()
-        return float(loss.detach())
+        return self._learn(self._batch(), labels)
 
     def _begin(self, samples: npt.NDArray[np.generic] | None) -> None:
         self._iteration += 1
@@ -187,29 +189,11 @@ class Bottom(_Side):
         if samples is not None and scales:
             self._x = self._inputs.scaled(samples, self._network)
 
-    def _batch(self) -> Tensor:
-        if self._x is None:
-            raise MisfitError("the first iteration has no samples")
-        return self._x
-
 
 class Top(_Side):
     """What a gateway computes for one device: the layers above its cut, and the loss."""
 
-    def __init__(
-        self,
-        network: BuiltNetwork,
-        settings: DeviceRound,
-        inputs: Inputs,
-        weights: Vector,
-        scored: Scored | None = None,
-    ) -> None:
-        super().__init__(network, settings, "top", weights, scored)
-        assert settings.cut < network.depth
-        self._inputs = inputs
-        self._x: Tensor | None = None  # the batch, at cut 0
-        self._y: Tensor | None = None
-        self._sends_back = network.halves(settings.cut)[0].learns
+    _name = "top"
 
     def step(self, received: Sent | None = None, labels: Labels | None = None) -> TopStep:
         """Do one iteration with what the device sent: the loss, and the gradient to send down; one step of SGD.
@@ -217,16 +201,11 @@ class Top(_Side):
         `received` may be None at cut 0, and `labels` anywhere, if the batch is the last one again. What does not fit
         the network raises a MisfitError.
         """
+        assert self._settings.cut < self._network.depth
         x = self._received(received, labels.size if labels is not None else None)
-        self._y = self._y if labels is None else _targets(labels, x, self._network)
-        if self._y is None:
-            raise MisfitError("the first batch has no labels")
         self._iteration += 1
-        loss = self._loss(x, self._y)
-        if loss.requires_grad:
-            loss.backward()  # type: ignore[no-untyped-call]
-        self._update()
-        return TopStep(float(loss.detach()), None if x.grad is None else self._sent(x.grad, self._downward(x)))
+        loss = self._learn(x, labels)
+        return TopStep(loss, None if x.grad is None else self._sent(x.grad, self._downward(x)))
 
     def _received(self, received: Sent | None, count: int | None) -> Tensor:
         """What the device sent, as the first layer above the cut takes it."""
@@ -235,15 +214,13 @@ class Top(_Side):
         if self._settings.cut == 0:
             if received is not None:
                 self._x = self._samples(received, count)
-            if self._x is None:
-                raise MisfitError("the first iteration has no samples")
-            return self._x
+            return self._batch()
         if received is None:
             raise MisfitError("the activations are missing")
         x = self._arrived(received, "the activations", count).to(network.device)
         if x.dim() == 4:
             x = torch.empty(x.shape, device=network.device, memory_format=network.format).copy_(x)
-        return x.requires_grad_(self._sends_back)
+        return x.requires_grad_(network.halves(self._settings.cut)[0].learns)
 
     def _samples(self, received: Sent, count: int) -> Tensor:
         if not isinstance(received, Quantised) and received.dtype == np.uint8:

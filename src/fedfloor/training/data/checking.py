@@ -26,21 +26,10 @@ def checked_pair(
     if inputs.shape[1:] != model.input or targets.shape != inputs.shape[:1]:
         problem = f"samples must be (n, {', '.join(map(str, model.input))}) and labels (n,)"
         raise DataError(f"{label}: {problem}, got {inputs.shape} and {targets.shape}")
-    checked = _checked_samples(inputs, label)
-    return checked, _checked_numbers(targets, label) if predicts else _checked_classes(targets, label, model.classes)
-
-
-def _checked_samples(samples: npt.NDArray[Any], label: str) -> npt.NDArray[np.generic]:
-    if samples.dtype == np.uint8:
-        return samples
-    if samples.dtype.kind not in "buif":
-        raise DataError(f"{label}: samples must be numbers, got {samples.dtype}. Convert them to uint8 or float32")
-    values = _in_float32(samples)
-    infinite = np.argwhere(~np.isfinite(values))
-    if infinite.size:
-        problem = f"samples must be finite, got {values[tuple(infinite[0])]} at sample {infinite[0][0]}"
-        raise DataError(f"{label}: {problem}. Remove or replace it")
-    return values
+    checked = inputs if inputs.dtype == np.uint8 else _in_float32(inputs, label, "samples", "uint8 or float32")
+    if predicts:
+        return checked, _in_float32(targets, label, "labels", "float32")
+    return checked, _checked_classes(targets, label, model.classes)
 
 
 def _checked_classes(labels: npt.NDArray[Any], label: str, classes: int) -> npt.NDArray[np.int64]:
@@ -52,18 +41,14 @@ def _checked_classes(labels: npt.NDArray[Any], label: str, classes: int) -> npt.
     return labels.astype(np.int64)
 
 
-def _checked_numbers(labels: npt.NDArray[Any], label: str) -> npt.NDArray[np.float32]:
-    if labels.dtype.kind not in "buif":
-        raise DataError(f"{label}: labels must be numbers, got {labels.dtype}. Convert them to float32")
-    values = _in_float32(labels)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        problem = f"labels must be finite, got {labels[wrong[0]]} at sample {wrong[0]}"
-        raise DataError(f"{label}: {problem}. Remove or replace it")
-    return values
-
-
-def _in_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Numbers as float32; those that are too large for it become infinite, which is refused then."""
+def _in_float32(values: npt.NDArray[Any], label: str, what: str, kinds: str) -> npt.NDArray[np.float32]:
+    """Numbers as float32; one that is not finite, or too large for float32, is refused."""
+    if values.dtype.kind not in "buif":
+        raise DataError(f"{label}: {what} must be numbers, got {values.dtype}. Convert them to {kinds}")
     with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(np.float32)
+        numbers = values.astype(np.float32)
+    wrong = np.argwhere(~np.isfinite(numbers))
+    if wrong.size:
+        problem = f"{what} must be finite, got {values[tuple(wrong[0])]} at sample {wrong[0][0]}"
+        raise DataError(f"{label}: {problem}. Remove or replace it")
+    return numbers
