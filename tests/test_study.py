@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from benchmarks.studies import NOTHING, PAGE, append, filled, lines_of, missing
 from benchmarks.study import parts, tables
-from benchmarks.study.measures import accuracy_at, final_accuracy, judged, steadiness, time_to
+from benchmarks.study.measures import accuracy_at, after, final_accuracy, judged, steadiness, time_to
 from benchmarks.study.parts import (
     BEST,
     CLAIM_ROUNDS,
     EVERY,
     FAST_ROUNDS,
+    FEW,
     PAPER,
     PARTS,
     PUBLISHED,
@@ -103,6 +104,18 @@ def test_levers_are_compared_at_the_accuracy_that_the_published_setting_ends_wit
     assert "0 of 10 seeds reach it" in weak
     longer = FAST_ROUNDS * 10.0 / time_to(lines[10], level)  # the whole run against that with all levers
     assert weak.endswith(f"| at least {longer:.1f}x [{longer:.1f}, {longer:.1f}] |")
+
+
+def test_a_lever_alone_is_compared_with_as_many_rounds_of_the_published_setting() -> None:
+    lines = [made(PUBLISHED.on("paper-cifar10", seed, 300), delay=50.0) for seed in FEW]
+    lines += [made(with_levers(EVERY[:1]).on("paper-cifar10", seed, FAST_ROUNDS), delay=25.0, end=0.5) for seed in FEW]
+    (row,) = tables.alone_tables(by_run(lines))["levers alone"][2:]
+    clock, level = after(lines[0], FAST_ROUNDS)
+    assert clock == FAST_ROUNDS * 50.0
+    sooner = clock / time_to(lines[3], level)
+    assert sooner > 2
+    assert row.startswith(f"| {EVERY[0]} | 3 | 25")
+    assert row.endswith(f"| {sooner:.1f}x ({sooner:.1f}, {sooner:.1f}, {sooner:.1f}) |")
 
 
 def test_the_best_setting_has_every_lever_and_the_published_one_none() -> None:

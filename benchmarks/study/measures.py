@@ -1,6 +1,6 @@
 """What a line of the study says: accuracies, times, and a run as the paper's claims judge it."""
 
-__all__ = ["WINDOW", "JudgedLine", "accuracy_at", "final_accuracy", "judged", "steadiness", "time_to"]
+__all__ = ["WINDOW", "JudgedLine", "accuracy_at", "after", "final_accuracy", "judged", "steadiness", "time_to"]
 
 import functools
 import math
@@ -43,6 +43,12 @@ def accuracy_at(line: Line, clock: float) -> float:
     rounds, clocks, values = line.curve
     clock = round(clock, 1)  # as the clocks of tests are
     return float(np.interp(clock, clocks, smoothed(rounds, values, WINDOW), right=math.nan))
+
+
+def after(line: Line, rounds: int) -> tuple[float, float]:
+    """Simulated time [s] and smoothed accuracy after a number of rounds, between two tests the line that joins them."""
+    clock = float(np.interp(rounds, line.curve[0], line.curve[1]))
+    return clock, accuracy_at(line, clock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
