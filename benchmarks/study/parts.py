@@ -225,8 +225,9 @@ REFERENCE = "ddsra:v=1"
 
 
 def finalists(scenario: str) -> list[str]:
-    """Policies that have all seeds: ours, and the best of the others."""
-    return [REFERENCE, *_FINALISTS[scenario]]
+    """Policies that have all seeds: ours, on one plant with two V, and the best of the others."""
+    ours = [REFERENCE, STEADY.policy] if scenario == PAPER[0] else [REFERENCE]
+    return [*ours, *_FINALISTS[scenario]]
 
 
 def leaderboard() -> list[Run]:
