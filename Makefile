@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable
+# A file is run by one process, and files are begun in the order that tests/conftest.py gives them.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # One file of versions for every install, the building of wheels included.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # One thread per process: more only wait for each other on a busy machine.
@@ -49,10 +51,10 @@ demo: $(VENV)/.train $(VENV)/.compiled ## train the preset `quick`: rounds of sc
 	@$(BIN)/fedfloor run quick --out runs/demo
 
 test: ready ## ruff, mypy --strict and pytest
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: ready ## the same with the slow tests: twice as long
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 # The solver is compiled beside the checks, so that the processes of pytest find it and do not each compile it.
 ready: $(VENV)/.dev

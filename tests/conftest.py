@@ -21,8 +21,15 @@ from fedfloor.scenario.reading import preset_names
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
 
+_SLOWEST = {"deploy", "flower", "testbed", "workers"}  #: folders of tests that start programs and wait for them
+
 Table = dict[str, Any]
 Kind = TypeVar("Kind")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take minutes, so that at the end no process has one left while the others wait."""
+    items.sort(key=lambda item: item.path.parent.name not in _SLOWEST)
 
 
 def known(value: Kind | None) -> Kind:
