@@ -64,6 +64,19 @@ def test_a_header_that_is_too_long_is_refused(header: str, problem: str, tmp_pat
         read_recorded(loaded(tmp_path, {"name": "a.csv"}, shape=(1,), classes=2))
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_file_with_only_a_header_is_refused(
+    fast: bool, delimiter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fast:
+        monkeypatch.setattr(tables, "_fast_columns", lambda *_: None)
+    (tmp_path / "a.csv").write_text(delimiter.join(("t", "x", "label")) + "\n", encoding="utf-8")
+    scenario = loaded(tmp_path, {"name": "a.csv", "time_column": "t"}, shape=(1,), classes=2)
+    with pytest.raises(DataError, match=r"a\.csv: has no rows below its header\. Remove it, or fill it"):
+        read_recorded(scenario)
+
+
 def test_no_path_has_the_character_nul(tmp_path: Path) -> None:
     for name in ("logs\0/*.csv", "images\0/"):
         with pytest.raises(ScenarioError, match=r"data\.name: must not contain the character NUL"):

@@ -65,14 +65,18 @@ def _read_csv(path: Path, columns: Columns) -> Table:
     numbers = (*channels, *columns.numbers)
     fast = _fast_columns(path, delimiter, numbers, (*columns.texts, *columns.times))
     arrays = _plain_columns(path, header, delimiter, numbers, columns) if fast is None else fast
+    _refuse_empty(path, arrays[channels[0]])
     if delimiter != ",":
         arrays |= {name: np.char.replace(arrays[name], ",", ".") for name in columns.times}
     return _table(path, arrays, channels, columns)
 
 
-def _table(path: Path, arrays: dict[str, npt.NDArray[Any]], channels: tuple[str, ...], columns: Columns) -> Table:
-    if len(arrays[channels[0]]) == 0:
+def _refuse_empty(path: Path, column: npt.NDArray[Any]) -> None:
+    if len(column) == 0:
         raise DataError(f"{named(path)}: has no rows below its header. Remove it, or fill it")
+
+
+def _table(path: Path, arrays: dict[str, npt.NDArray[Any]], channels: tuple[str, ...], columns: Columns) -> Table:
     values = np.stack([arrays[name] for name in channels], axis=1).astype(np.float32)
     numbers = {name: arrays[name] for name in columns.numbers}
     times = {name: _seconds(path, name, arrays[name]) for name in columns.times}
@@ -289,6 +293,7 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
         at = _first_unusable(arrays[name])
         if at is not None:
             raise _unusable(path, f"row {at}", name, float(column[at]))
+    _refuse_empty(path, arrays[channels[0]])
     for name in others:
         arrays[name] = _parquet_texts(path, name, table[name], arrow)
     return _table(path, arrays, channels, columns)
