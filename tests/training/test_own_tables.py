@@ -127,6 +127,14 @@ def test_files_whose_paths_say_one_recording_are_on_one_side(tmp_path: Path) -> 
     assert not train & test
 
 
+def test_recordings_of_different_labels_are_different_ones(tmp_path: Path) -> None:
+    for name in ("a/1", "a/2", "b/2"):
+        write_csv(tmp_path / f"logs/{name}.csv", {"x": signal(8, 0.0)})
+    scenario = loaded(tmp_path, {"name": "logs/{label}/{recording}.csv"}, shape=(1,), classes=2)
+    with pytest.raises(DataError, match=r"'b'.*recording"):
+        read_recorded(scenario)
+
+
 def test_times_may_have_a_decimal_comma_too(tmp_path: Path) -> None:
     for number, label in enumerate("abab"):
         rows = "".join(f"{time};{1 if time == '0,5' else 2};{label}\n" for time in ("1,25", "0,5"))
