@@ -210,6 +210,26 @@ def test_one_wrong_evaluation_does_not_count(spoil: Spoil, cause: str, said: Sai
     assert cause in line
 
 
+def test_a_node_without_an_accuracy_does_not_make_the_shares_of_others_wrong(said: Said) -> None:
+    def change(partition: int, reply: Message) -> None:
+        if reply.metadata.message_type == "evaluate":
+            metrics = reply.content.metric_records["metrics"]
+            if partition == BAD:
+                del metrics["eval_acc"]
+            else:
+                metrics["eval_acc"] = 50.0
+
+    class Careless(FedAvg):
+        def aggregate_evaluate(self, *given: object) -> MetricRecord | None:
+            replies: list[Message] = given[1]  # type: ignore[assignment]
+            return replies[0].content.metric_records["metrics"]
+
+    strategy = FedFloor(Careless(), "quick", "random", check_replies=False)
+    with pytest.raises(FedfloorError, match=r"metric 'eval_acc': must be from 0 to 1, got 50"):
+        strategy.start(Federation(line_app(), 6, change), line_arrays(), num_rounds=1)
+    assert not [line for line in said() if "does not count" in line]
+
+
 def test_errors_of_nodes_are_one_line_without_control_characters(said: Said) -> None:
     def change(partition: int, reply: Message) -> None:
         if partition == BAD and reply.metadata.message_type == "train":

@@ -93,15 +93,21 @@ def test_an_end_by_a_metric_that_evaluations_lack_is_refused_at_once(said: Said)
     assert federation.trained == []
 
 
-def test_an_end_by_a_metric_that_never_came_is_an_error(said: Said) -> None:
+def test_an_end_by_a_metric_that_never_came_is_a_warning_and_the_model_is_kept(said: Said) -> None:
     strategy = FedFloor(FedAvg(), "quick", "random", until_accuracy=0.9)
-    problem = refused(
-        said,
-        lambda: strategy.start(
-            Federation(line_app(), 6), line_arrays(), num_rounds=2, evaluate_fn=lambda number, _: None
-        ),
-    )
-    assert problem.startswith("until_accuracy: no evaluation in 2 rounds had a number as the metric 'accuracy' or 'ev")
+    result = strategy.start(Federation(line_app(), 6), line_arrays(), num_rounds=2, evaluate_fn=lambda number, _: None)
+    assert result.arrays
+    problem = "fedfloor: until_accuracy: no evaluation in 2 rounds had a number as the metric 'accuracy' or 'eval_acc'"
+    assert [line for line in said() if line.startswith(problem)]
+
+
+def test_a_metric_that_came_in_one_round_is_not_missed(said: Said) -> None:
+    def evaluate(number: int, _: object) -> MetricRecord | None:
+        return MetricRecord({"accuracy": 0.5}) if number == 1 else None
+
+    strategy = FedFloor(FedAvg(), "quick", "random", until_accuracy=0.9)
+    strategy.start(Federation(line_app(), 6), line_arrays(), num_rounds=2, evaluate_fn=evaluate)
+    assert not [line for line in said() if "no evaluation in" in line]
 
 
 def test_messages_name_arguments_and_not_options_of_the_command_line(said: Said, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """A plant whose floors are nodes of a Flower federation: costs and clock are simulated, training is the nodes' own."""
 
-__all__ = ["FlowerExchange", "FlowerPlant", "MetricKeys", "refuse_arrays", "refuse_sampling"]
+__all__ = ["FlowerExchange", "FlowerPlant", "refuse_arrays", "refuse_sampling"]
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import INFO, WARNING
@@ -19,8 +19,9 @@ from pydantic import JsonValue
 
 from fedfloor.arguments import refuse_other
 from fedfloor.arrays import Floats
-from fedfloor.errors import FedfloorError, PolicyError, counted, shown
+from fedfloor.errors import FedfloorError, PolicyError, shown
 from fedfloor.flower.describing import samples_remark
+from fedfloor.flower.evaluating import MetricKeys, evaluation_problems, metric_in
 from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
 from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
 from fedfloor.flower.replies import ReplyRules, arrays_problem, without_control_characters
@@ -28,46 +29,12 @@ from fedfloor.rounds.listeners.checkpoint import MEMORY
 from fedfloor.rounds.outcome import MessageSeconds, Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
-_ROUNDING = 1e-9  #: by which a mean of shares may exceed 1
 _STRATEGY = "strategy/"  #: beginning of the names of tensors that the strategy remembers
-
-
-@dataclass(frozen=True, slots=True)
-class MetricKeys:
-    """Keys of the metrics that the log keeps; of several, the first that is there counts."""
-
-    train_loss: tuple[str, ...]  #: in the replies of nodes that have trained
-    accuracy: tuple[str, ...]  #: in an evaluation, from 0 to 1
-    loss: tuple[str, ...]  #: in an evaluation
-    awaited: tuple[str, ...] = ()  #: `until_accuracy`, `until_loss`: what the run is to end by
-
-    def refuse_other_metrics(self, metrics: MetricRecord) -> None:
-        """Refuse an evaluation without the metric that a run is to end by."""
-        for argument in self.awaited:
-            name, keys = self._named(argument)
-            if _metric([metrics], keys) is None:
-                there = ", ".join(map(shown, metrics)) or "no metric at all"
-                problem = f"{argument}: an evaluation must have the metric {' or '.join(map(repr, keys))}, got {there}"
-                raise FedfloorError(f"{problem}. Return it, or name another one with {name}_key")
-
-    def refuse_absence(self, records: Sequence[RoundRecord]) -> None:
-        """Refuse to be content with a run that was to end by a metric that has never come."""
-        for argument in self.awaited:
-            name, keys = self._named(argument)
-            if records and all(getattr(record, name) is None for record in records):
-                problem = f"{argument}: no evaluation in {counted(len(records), 'round')} had a number as the metric"
-                advice = "Check evaluate_fn and the evaluations of the nodes"
-                raise FedfloorError(f"{problem} {' or '.join(map(repr, keys))}. {advice}")
-
-    def _named(self, argument: str) -> tuple[str, tuple[str, ...]]:
-        name = argument.removeprefix("until_")
-        return name, self.accuracy if name == "accuracy" else self.loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -320,7 +287,7 @@ class FlowerPlant:
 
     def _loss(self, m: int, reply: Message) -> float:
         """Training loss that a node reports; nan if it reports none."""
-        found = _metric(reply.content.metric_records.values(), self.keys.train_loss)
+        found = metric_in(reply.content.metric_records.values(), self.keys.train_loss)
         if found is None and self.needs_losses:
             problem = f"the reply of {self.scenario.floors[m].name} has no metric {self.keys.train_loss[0]!r}"
             advice = "Name the metric with train_loss_key, or choose another policy"
@@ -344,59 +311,33 @@ class FlowerPlant:
             log(INFO, "\t└──> Aggregated MetricRecord: %s", by_nodes)
             self.result.evaluate_metrics_clientapp[number] = by_nodes
         by_server = self.evaluate_centrally(number)
-        return self._result_in(by_nodes if exchange.evaluate_fn is None else by_server)
+        return self.keys.result_in(by_nodes) if exchange.evaluate_fn is None else by_server
 
     def _checked_evaluations(self, messages: Sequence[Message]) -> list[Message]:
-        """The replies to evaluation messages that can be averaged, and those that are errors.
-
-        A share outside 0 to 1 is left out only if others are inside: if none is, the app means something else by it.
-        """
+        """The replies to evaluation messages that can be averaged, and those that are errors."""
         if not messages:
             return []
         exchange = self.exchange
         asked = {message.metadata.dst_node_id: message for message in messages}
         received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
         replies = {node: without_control_characters(reply, asked[node]) for node, reply in received.items()}
-        problems = self._rules.of_evaluation(replies, (*self.keys.accuracy, *self.keys.loss))
-        usable = [node for node, problem in problems.items() if not problem]
-        shares = {node: _metric(replies[node].content.metric_records.values(), self.keys.accuracy) for node in usable}
-        wrong = {node: share for node, share in shares.items() if share is not None and not _is_share(share[1])}
-        if len(wrong) < len(usable):
-            problems |= {
-                node: f"the metric {key!r} must be from 0 to 1, got {value:g}" for node, (key, value) in wrong.items()
-            }
+        problems = evaluation_problems(replies, self._rules, self.keys)
         names = {node: self.scenario.floors[m].name for m, node in self._present.items()}
         for node, problem in problems.items():
             if problem:
                 log(WARNING, "fedfloor: the evaluation by %s does not count: %s", names.get(node, node), problem)
         return [reply for node, reply in replies.items() if reply.has_error() or not problems[node]]
 
-    def _result_in(self, metrics: MetricRecord | None) -> tuple[float | None, float | None]:
-        """Accuracy and loss of an evaluation; an accuracy that is not a share is refused."""
-        records = [] if metrics is None else [metrics]
-        if metrics is not None:
-            self.keys.refuse_other_metrics(metrics)
-        found, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
-        accuracy = None if found is None or not math.isfinite(found[1]) else found[1]
-        if found is not None and accuracy is not None and not _is_share(accuracy):
-            problem = f"metric {found[0]!r}: must be from 0 to 1, got {accuracy:g}"
-            raise FedfloorError(f"{problem}. Return the share of samples that are right, or name another accuracy_key")
-        return (
-            None if accuracy is None else min(max(accuracy, 0.0), 1.0),
-            None if loss is None or not math.isfinite(loss[1]) else loss[1],
-        )
-
-    def evaluate_centrally(self, number: int) -> MetricRecord | None:
-        """What the server's own evaluation says after so many rounds; None without one."""
+    def evaluate_centrally(self, number: int) -> tuple[float | None, float | None]:
+        """Accuracy and loss by the server's own evaluation after so many rounds; None where there is none."""
         if self.exchange.evaluate_fn is None:
-            return None
+            return None, None
         metrics = self.exchange.evaluate_fn(number, self.arrays)
         log(INFO, "\t└──> MetricRecord of the server: %s", metrics)
         if metrics is not None:
             refuse_other("evaluate_fn: its result", metrics, MetricRecord, "Return MetricRecord({...}) or None")
             self.result.evaluate_metrics_serverapp[number] = metrics
-            self._result_in(metrics)
-        return metrics
+        return self.keys.result_in(metrics)
 
 
 @contextmanager
@@ -415,20 +356,6 @@ def _content_with(strategy: Strategy, count: int) -> Iterator[None]:
     finally:
         for layer, name, least in limits:
             setattr(layer, name, least)
-
-
-def _is_share(value: float) -> bool:
-    return -_ROUNDING <= value <= 1.0 + _ROUNDING
-
-
-def _metric(records: Iterable[MetricRecord], keys: Sequence[str]) -> tuple[str, float] | None:
-    """The first key that is there, in the first record that has one, and its number; None if there is none."""
-    for record in records:
-        for key in keys:
-            value = record.get(key)
-            if isinstance(value, int | float):
-                return key, float(value)
-    return None
 
 
 def _with_lost(predicted: Outcome, lost: Sequence[int]) -> Outcome:

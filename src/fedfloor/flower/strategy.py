@@ -17,9 +17,10 @@ from fedfloor.arguments import checked, path_or_none, refuse_other
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, counted, shown
 from fedfloor.flower.describing import model_remarks
 from fedfloor.flower.errors import logged_errors
+from fedfloor.flower.evaluating import MetricKeys
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
-from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_arrays, refuse_sampling
+from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, refuse_arrays, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -109,9 +110,7 @@ class FedFloor(Strategy):
             accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
             loss=("loss", "eval_loss") if loss_key is None else (loss_key,),
             awaited=tuple(
-                name
-                for name, end in (("until_accuracy", until_accuracy), ("until_loss", until_loss))
-                if end is not None
+                name for name, end in (("accuracy", until_accuracy), ("loss", until_loss)) if end is not None
             ),
         )
 
@@ -155,7 +154,7 @@ class FedFloor(Strategy):
         """Refuse to wait for a metric if nobody evaluates."""
         shares = [getattr(layer, "fraction_evaluate", None) for layer in layers_of(self.strategy)]
         if self.keys.awaited and evaluate_fn is None and 0.0 in shares:
-            problem = f"{self.keys.awaited[0]}: nobody evaluates, so no metric can reach it"
+            problem = f"until_{self.keys.awaited[0]}: nobody evaluates, so no metric can reach it"
             raise FedfloorError(f"{problem}. Pass evaluate_fn to start, or set fraction_evaluate above 0")
 
     def _planned(self, rounds: int) -> PlannedRun:
@@ -213,12 +212,14 @@ class FedFloor(Strategy):
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
                 folder.begin(text, plant.index, copies=copies_of(scenario), about=self._about(exchange))
             until = Until.of(options)
-            records = [] if earlier is None else list(earlier.records)
+            missing = set(self.keys.awaited)
+            for record in () if earlier is None else earlier.records:
+                missing &= self.keys.missing_in(record)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
-                records.append(ended.record)
+                missing &= self.keys.missing_in(ended.record)
                 _show(ended.record, scenario.rounds)
-            if len(records) >= scenario.rounds:
-                self.keys.refuse_absence(records)
+            for remark in self.keys.absence_remarks(sorted(missing), plant.index):
+                log(WARNING, "fedfloor: %s", remark)
         if planned.folder is not None:
             log(INFO, "fedfloor: next: fedfloor report %s", planned.folder.absolute())
         return plant.result
