@@ -24,7 +24,7 @@ from fedfloor.flower.describing import samples_remark
 from fedfloor.flower.evaluating import MetricKeys, evaluation_problems, metric_in
 from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
 from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
-from fedfloor.flower.replies import ReplyRules, arrays_problem, without_control_characters
+from fedfloor.flower.replies import ReplyRules, arrays_problem, with_safe_error
 from fedfloor.rounds.listeners.checkpoint import MEMORY
 from fedfloor.rounds.outcome import MessageSeconds, Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
@@ -34,6 +34,7 @@ from fedfloor.scheduling.state import Decision, RoundState
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
+_SAMPLES = "num-examples"  #: the weight of replies that is a number of samples
 _STRATEGY = "strategy/"  #: beginning of the names of tensors that the strategy remembers
 
 
@@ -85,13 +86,14 @@ class FlowerPlant:
     keys: MetricKeys
     arrays: ArrayRecord
     needs_losses: bool = False  #: the policy decides by training losses
-    alike: bool = True  #: replies must have the arrays that were sent, and the metrics of other replies
+    must_match: bool = True  #: replies must have the arrays that were sent, and the metrics of other replies
     result: Result = field(default_factory=Result)
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan: never
     _simulated: SimulatedPlant = field(init=False)
     _memory: StrategyMemory = field(init=False)
     _rules: ReplyRules = field(init=False)
-    _has_learnt: bool = field(init=False, default=False)  #: a reply has been aggregated, or a checkpoint restored
+    _had_usable: bool = field(init=False, default=False)  #: a reply could be used, or a checkpoint was restored
+    _wrong: set[int] = field(init=False, default_factory=set)  #: floors that sent what cannot be used before that
     _initial: dict[str, JsonValue] = field(init=False)  #: shapes of the arrays that the run begins with
     _reported: set[int] = field(init=False, default_factory=set)  #: floors whose samples are known
     _present: Mapping[int, int] = field(init=False, default_factory=dict)  #: node ids by floor, in this round
@@ -100,7 +102,7 @@ class FlowerPlant:
         self._simulated = SimulatedPlant(self.scenario, simulated_rates(self.scenario))
         configs = {"train_config": self.exchange.train_config, "evaluate_config": self.exchange.evaluate_config}
         self._memory = StrategyMemory.of(self.strategy, configs)
-        self._rules = ReplyRules.of(self.strategy, alike=self.alike)
+        self._rules = ReplyRules.of(self.strategy, must_match=self.must_match)
         self._initial = {name: list(array.shape) for name, array in self.arrays.items()}
         self.last_loss = np.full(len(self.scenario.floors), np.nan)
 
@@ -203,7 +205,7 @@ class FlowerPlant:
         if not isinstance(order, list) or sorted(map(str, order)) != sorted(state.weights):
             raise ValueError(f"arrays: must name the tensors of the model, got {shown(order)}")
         self.arrays = self.result.arrays = record_of({str(name): state.weights[str(name)] for name in order})
-        self._has_learnt = True
+        self._had_usable = True
 
     def _train(self, floors: Sequence[int]) -> tuple[dict[int, float], dict[int, Message]]:
         """When each floor's message was made [s], and the replies whose models were aggregated, by floor."""
@@ -240,12 +242,16 @@ class FlowerPlant:
             )
             return sent, {}
         self.arrays = self.result.arrays = arrays
-        self._has_learnt = True
         return sent, usable
 
     def _compare_samples(self, replies: Mapping[int, Message]) -> None:
-        """Say once of every floor if its node has another number of samples than the scenario."""
-        counts = {m: count for m, count in self._rules.counts(replies).items() if m not in self._reported}
+        """Say once of every floor if its node has another number of samples than the scenario.
+
+        Other weights than Flower's usual one need not be numbers of samples.
+        """
+        if self._rules.weight != _SAMPLES:
+            return
+        counts = {m: count for m, count in self._rules.weights(replies).items() if m not in self._reported}
         self._reported |= counts.keys()
         remark = samples_remark(counts, self.scenario)
         if remark:
@@ -256,27 +262,34 @@ class FlowerPlant:
     ) -> tuple[dict[int, Message], dict[int, str]]:
         """The replies to training messages, by floor in one order however they came in, and what is wrong with each.
 
-        A floor without a reply is only among the problems. If nobody has sent a model yet that can be used, it is the
-        app that is wrong, not a node.
+        A floor without a reply is only among the problems.
         """
         exchange = self.exchange
         asked = {chosen[message.metadata.dst_node_id]: message for message in messages}
         received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
-        replies = {
-            m: without_control_characters(received[node], asked[m]) for node, m in chosen.items() if node in received
-        }
+        replies = {m: with_safe_error(received[node], asked[m]) for node, m in chosen.items() if node in received}
         problems = self._rules.of_training(replies, {m: message.content for m, message in asked.items()})
         missing = [m for m in asked if m not in replies]
         problems |= dict.fromkeys(missing, f"no answer within {exchange.timeout:g} s")
         for m, problem in problems.items():
             if problem:
                 log(WARNING, "fedfloor: %s is lost: %s", self.scenario.floors[m].name, problem)
-        wrong = [problems[m] for m, reply in replies.items() if problems[m] and reply.has_content()]
-        if len(wrong) == len(asked) > 1 and not self._has_learnt:
-            advice = ", or pass check_replies=False if your strategy expects such replies" if self.alike else ""
-            problem = f"no reply to the first training message can be used: {wrong[0]}"
-            raise FedfloorError(f"{problem}. Correct the ClientApp{advice}")
+        self._had_usable = self._had_usable or any(not problems[m] for m in replies)
+        self._refuse_app({m: problems[m] for m, reply in replies.items() if problems[m] and reply.has_content()})
         return replies, problems
+
+    def _refuse_app(self, wrong: Mapping[int, str]) -> None:
+        """Refuse an app of which two floors have sent what cannot be used, and nobody anything else so far.
+
+        `wrong` are the problems of this round, by floor. A floor that is alone in the plant decides by itself.
+        """
+        if self._had_usable or not wrong:
+            return
+        self._wrong |= wrong.keys()
+        if len(self._wrong) >= min(2, len(self.scenario.floors)):
+            advice = ", or pass check_replies=False if your strategy expects such replies" if self.must_match else ""
+            problem = f"no reply so far can be used: {next(iter(wrong.values()))}"
+            raise FedfloorError(f"{problem}. Correct the ClientApp{advice}")
 
     def _refuse_other_nodes(self, nodes: Sequence[int], chosen: Mapping[int, int]) -> None:
         if sorted(nodes) == sorted(chosen):
@@ -320,7 +333,7 @@ class FlowerPlant:
         exchange = self.exchange
         asked = {message.metadata.dst_node_id: message for message in messages}
         received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
-        replies = {node: without_control_characters(reply, asked[node]) for node, reply in received.items()}
+        replies = {node: with_safe_error(reply, asked[node]) for node, reply in received.items()}
         problems = evaluation_problems(replies, self._rules, self.keys)
         names = {node: self.scenario.floors[m].name for m, node in self._present.items()}
         for node, problem in problems.items():

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
-from fedfloor.arguments import checked, path_or_none, refuse_other
+from fedfloor.arguments import checked, class_problem, path_or_none, refuse_other
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, counted, shown
 from fedfloor.flower.describing import model_remarks
 from fedfloor.flower.errors import logged_errors
@@ -70,8 +70,8 @@ class FedFloor(Strategy):
         of `evaluate_fn` if there is one. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or
         `eval_acc`; `loss` or `eval_loss`.
     check_replies
-        Count a floor as lost if its reply does not have the arrays that it was sent, by name and shape, or other
-        metrics than most replies. Pass False for a strategy that expects other replies. Numbers that would spoil the
+        Count a floor as lost if its reply lacks the arrays that it was sent, by name and shape, or has other metrics
+        than most replies. Pass False for a strategy that expects other replies. Numbers that would spoil the
         model, such as nan, are refused in any case.
     """
 
@@ -198,7 +198,7 @@ class FedFloor(Strategy):
                 self.keys,
                 arrays,
                 needs_losses=losses,
-                alike=self.check_replies,
+                must_match=self.check_replies,
             )
             if earlier is None:
                 if options.resume:
@@ -290,8 +290,7 @@ def _refuse_strategy(strategy: object) -> None:
     """Refuse what is no strategy that can be wrapped."""
     advice = "Wrap one of flwr.serverapp.strategy, such as FedAvg()"
     if isinstance(strategy, type):
-        name = strategy.__name__
-        raise FedfloorError(f"strategy: is the class {name}, not an object of it. Write {name}()")
+        raise FedfloorError(f"strategy: {class_problem(strategy)}")
     if any(kind.__module__.startswith("flwr.server.strategy") for kind in type(strategy).__mro__):
         problem = f"strategy: {type(strategy).__name__} is a strategy of Flower's older API, flwr.server.strategy"
         raise FedfloorError(f"{problem}. {advice}, in a ServerApp with @app.main()")
