@@ -15,7 +15,7 @@ from flwr.superlink.grid import InMemoryGrid
 from fedfloor.deploy.serving import DeployedRun, Rounds, serve_over
 from fedfloor.deploy.tasks import FloorTask
 from fedfloor.errors import DeploymentError, counted
-from fedfloor.flower.errors import APP_CONFIG, logged_errors
+from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
 from fedfloor.flower.nodes import refuse_other_count
@@ -32,7 +32,7 @@ def server_app_for(defaults: Table) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        with logged_errors(APP_CONFIG):
+        with logged_errors():
             run_over(grid, FloorsConfig.of(defaults, context.run_config))
 
     return app
