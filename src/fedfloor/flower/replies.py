@@ -1,6 +1,6 @@
 """Which replies of nodes may be aggregated: one reply must not spoil the model of all, nor end the run."""
 
-__all__ = ["ReplyRules", "arrays_problem", "remark", "with_safe_error"]
+__all__ = ["ReplyRules", "arrays_problem", "with_safe_error"]
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import Strategy
 
-from fedfloor.characters import printable
+from fedfloor.characters import safe_line
 from fedfloor.errors import shown
 from fedfloor.flower.memory import layers_of
 
@@ -24,16 +24,11 @@ Form = tuple[int, ...] | str  #: shape of an array, or _BYTES
 Outline = tuple[tuple[str, ...], ...]  #: names of the records of a reply, and of its metrics
 
 
-def remark(text: object) -> str:
-    """What a node says, as one line that is safe to show."""
-    return " ".join(printable(str(text)).split())[:_LONGEST]
-
-
 def with_safe_error(reply: Message, message: Message) -> Message:
     """The reply; an error's reason becomes one printable line, because strategies log it."""
     if not reply.has_error():
         return reply
-    return Message(Error(reply.error.code, remark(reply.error.reason or "")), reply_to=message)
+    return Message(Error(reply.error.code, safe_line(reply.error.reason or "", _LONGEST)), reply_to=message)
 
 
 def arrays_problem(arrays: ArrayRecord) -> str:
@@ -53,7 +48,7 @@ def _forms(arrays: ArrayRecord) -> dict[str, Form]:
             numbers = array.numpy()
             dtype, shape = numbers.dtype, numbers.shape
         except Exception as error:  # bytes of others may be anything
-            raise ValueError(f"the array {shown(name)} cannot be read: {remark(error)}") from None
+            raise ValueError(f"the array {shown(name)} cannot be read: {safe_line(error, _LONGEST)}") from None
         if dtype.kind not in "biuf":
             raise ValueError(f"the array {shown(name)} must hold real numbers, got {dtype}")
         least, most = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
@@ -123,7 +118,7 @@ class ReplyRules:
     def _metrics(self, reply: Message, finite: Iterable[str]) -> str:
         """What is wrong with the metrics of a reply, or why it has none."""
         if reply.has_error():
-            return remark(reply.error.reason) or f"error {reply.error.code}"
+            return safe_line(reply.error.reason, _LONGEST) or f"error {reply.error.code}"
         records = _of_kind(MetricRecord, reply.content)
         metrics = {key: value for record in records.values() for key, value in record.items()}
         if self.weight is not None:

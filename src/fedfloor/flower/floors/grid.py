@@ -16,6 +16,7 @@ from flwr.serverapp import Grid
 
 from fedfloor import __version__
 from fedfloor.arrays import Bools, Vector
+from fedfloor.characters import safe_line
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.joining import JoiningProfile
@@ -44,7 +45,6 @@ from fedfloor.deploy.orders import (
     order_message,
 )
 from fedfloor.deploy.scaling import agreed, checked_sums
-from fedfloor.deploy.session import quoted
 from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError, shown
@@ -237,7 +237,7 @@ class GridFloors:
         heard = heard_in(content, [Sums, Profile, Trained, Compared, Failed, *tensors])
         for entry in heard:
             if isinstance(entry.message, Failed):
-                raise LinkError(quoted(entry.message.reason))
+                raise LinkError(safe_line(entry.message.reason))
         return heard
 
     def _note_seconds(self, content: RecordDict, done: Pending) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Floats
+from fedfloor.characters import safe_line
 from fedfloor.errors import DataError, MissingExtraError, advice_for, named, shown
 
 Texts = npt.NDArray[np.str_]
@@ -278,7 +279,7 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
     except (arrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        problem = f"cannot be read as a Parquet file: {_one_line(error)}"
+        problem = f"cannot be read as a Parquet file: {safe_line(error, 200).rstrip('.')}"
         raise DataError(f"{named(path)}: {problem}. Write it again") from None
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in numbers:
@@ -297,11 +298,6 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
     for name in others:
         arrays[name] = _parquet_texts(path, name, table[name], arrow)
     return _table(path, arrays, channels, columns)
-
-
-def _one_line(error: BaseException) -> str:
-    """What a library says about a file, on one line without a point at its end."""
-    return " ".join(str(error).split())[:200].rstrip(".")
 
 
 def _parquet_texts(path: Path, name: str, column: Any, arrow: Any) -> npt.NDArray[Any]:
