@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,16 +34,14 @@ def spoilt(spoil: Spoil, partitions: tuple[int, ...] = (BAD,), kind: str = "trai
     return Federation(line_app(), 6, change)
 
 
-def plant_of(floors: int) -> dict[str, object]:
+def plant_of(floors: int) -> dict[str, Any]:
     """The preset `quick` with fewer floors, all of which train in every round."""
-    table: dict[str, object] = tomllib.loads(
-        resources.files("fedfloor.scenario.presets").joinpath("quick.toml").read_text()
-    )
-    first, others = table["floors"]  # type: ignore[misc]
-    table |= {"floors": [first] if floors == 1 else [first, {**others, "count": floors - 1}], "limits": False}
-    table |= {"radio": {**table["radio"], "channels": floors}}  # type: ignore[dict-item]
-    table |= {"participation": {"rates": "uniform", "simulated_rates": "uniform"}}
-    return table
+    preset = resources.files("fedfloor.scenario.presets").joinpath("quick.toml")
+    table: dict[str, Any] = tomllib.loads(preset.read_text(encoding="utf-8"))
+    first, others = table["floors"]
+    table["floors"] = [first] if floors == 1 else [first, {**others, "count": floors - 1}]
+    table["radio"]["channels"] = floors
+    return table | {"limits": False, "participation": {"rates": "uniform", "simulated_rates": "uniform"}}
 
 
 def arrays(**changed: object) -> Spoil:
