@@ -45,7 +45,7 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
-from fedfloor.deploy.orders import expected_orders, floor_model, refuse_misfit, start_of
+from fedfloor.deploy.orders import expected_orders, floor_model, refuse_incomplete_order, start_of
 from fedfloor.deploy.scaling import added, checked_inputs
 from fedfloor.deploy.session import PARTING_S, Session
 from fedfloor.deploy.surveying import mean_survey
@@ -352,7 +352,7 @@ class _Gateway:
         task, layout = self.task, self.network.layout
         assert task is not None
         weights = start_of(order, task, layout)
-        refuse_misfit(order, task)
+        refuse_incomplete_order(order, task)
         if self.inputs is None or not self.is_agreed:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         spent = None if self.options.meter is None else self.options.meter.start()

@@ -111,7 +111,7 @@ class GridFloors:
         missing = [task.floor for m, task in enumerate(self.tasks) if m not in self._nodes]
         if missing:
             problem = f"no SuperNode has said within {self.config.wait:g} s that it is {', '.join(missing)}"
-            _LOG.log(WARNING, "%s. The run begins without; they get orders once they join.", problem)
+            _LOG.log(WARNING, "%s. The run begins without them; they get orders once they join.", problem)
         wait = self.config.patience + self.config.wait
 
         def summed(floor: int, heard: Sequence[Envelope]) -> Sums:
