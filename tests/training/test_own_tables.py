@@ -35,6 +35,15 @@ def test_a_long_text_is_refused_before_it_fills_the_memory(
         read_recorded(scenario)
 
 
+def test_a_label_may_be_as_long_as_any_text(tmp_path: Path) -> None:
+    files(tmp_path, labels="ab")
+    for path in tmp_path.glob("*.csv"):
+        path.write_text(path.read_text().replace(",a", f",{'a' * 250}"))
+    for named in ({}, {"labels": ["a" * 250, "b"]}):
+        read = read_recorded(loaded(tmp_path, {"name": "*.csv", **named}, shape=(1,), classes=2))
+        assert read.classes == ("a" * 250, "b")
+
+
 def test_a_long_text_of_a_parquet_file_is_refused(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"x": [1.0, 2.0], "label": ["a", "b" * 300]}), tmp_path / "a.parquet")
@@ -97,10 +106,14 @@ def test_numbers_that_are_too_large_are_refused_without_a_warning(tmp_path: Path
     model = loaded(tmp_path, {"name": "*.csv"}, shape=(1,), classes=2).model
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(DataError, match=r"mine: samples must be finite, got 1e\+39 at sample 1"):
-            checked_pair([[1.0], [1e39]], [0, 1], label="mine", model=model, predicts=False)
-        with pytest.raises(DataError, match=r"mine: labels must be finite, got 1e\+39 at sample 0"):
-            checked_pair([[1.0], [1.0]], [1e39, 1.0], label="mine", model=model, predicts=True)
+        with pytest.raises(
+            DataError, match=r"mine: samples must fit float32 \(up to 3\.4e\+38\), got 1e\+39 at sample 1"
+        ):
+            checked_pair([[1.0], [1e39]], [0, 1], label="mine", model=model, predicts_numbers=False)
+        with pytest.raises(
+            DataError, match=r"mine: labels must fit float32 \(up to 3\.4e\+38\), got 1e\+39 at sample 0"
+        ):
+            checked_pair([[1.0], [1.0]], [1e39, 1.0], label="mine", model=model, predicts_numbers=True)
 
 
 def test_a_recording_that_is_shorter_than_a_window_is_left_out(tmp_path: Path) -> None:

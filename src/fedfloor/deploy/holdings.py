@@ -59,7 +59,8 @@ def _called(function: Callable[[], Any], name: str) -> tuple[object, object]:
 
 
 def _checked(samples: object, labels: object, label: str, task: DeviceTask) -> LocalData:
-    pair = checked_pair(samples, labels, label=label, model=task.model, predicts=task.predicts is not None)
+    numbers = task.predicts is not None
+    pair = checked_pair(samples, labels, label=label, model=task.model, predicts_numbers=numbers)
     data = LocalData(*pair)
     if data.labels.size == 0:
         raise DataError(f"{label}: holds no samples. A device needs at least one")

@@ -1,6 +1,6 @@
 """Columns of sensor files: CSV with the standard library or, faster, with pyarrow; Parquet with pyarrow."""
 
-__all__ = ["Columns", "Table", "read_table"]
+__all__ = ["LONGEST_TEXT", "Columns", "Table", "read_table"]
 
 import contextlib
 import csv
@@ -24,7 +24,7 @@ Texts = npt.NDArray[np.str_]
 
 _ROWS = 65_536  #: rows that are converted at once
 _LONGEST = 1 << 20  #: characters of the first line
-_LONGEST_TEXT = 250  #: characters of a cell with text; all cells of a column take as much memory as the longest
+LONGEST_TEXT = 250  #: characters of a cell with text; all cells of a column take as much memory as the longest
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -185,11 +185,11 @@ def _texts(path: Path, name: str, cells: Sequence[str], delimiter: str, done: in
 
 def _first_too_long(cells: Iterable[str]) -> int | None:
     """Place of the first text that has too many characters."""
-    return next((at for at, cell in enumerate(cells) if len(cell) > _LONGEST_TEXT), None)
+    return next((at for at, cell in enumerate(cells) if len(cell) > LONGEST_TEXT), None)
 
 
 def _too_long(path: Path, place: str, name: str, cell: str) -> DataError:
-    problem = f"must have at most {_LONGEST_TEXT} characters, got {len(cell):,}: {shown(cell)}"
+    problem = f"must have at most {LONGEST_TEXT} characters, got {len(cell):,}: {shown(cell)}"
     return DataError(f"{named(path)}: {place}, column {shown(name)}: {problem}. Shorten it")
 
 
