@@ -47,7 +47,7 @@ ORDER = {
     "coding session link together top_process tops options tasks machines crossing scaling guarding feedback surveying "
     "orders device whole_floor member gateway radio station holdings serving running kept programs commands local",
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
-    "flower": "errors nodes memory replies describing plant strategy floors writing",
+    "flower": "errors nodes memory replies evaluating describing plant strategy floors writing",
     "flower/floors": "config data records exchange grid server client",
     "reports": "saving words palette policies variants beside columns logged scores reading arrays statistics cells "
     "errors results export measures claims answers reaching tables sections drawing figures registry pictures shares "

@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 import fedfloor
-from fedfloor.characters import printable
+from fedfloor.characters import printable, safe_line
 from fedfloor.cli.show.terminal import _Terminal, table_of
 from tests.conftest import Table, small_table
 from tests.runs.test_plan import EXAMPLE
@@ -118,3 +118,8 @@ def texts(value: object) -> Iterator[str]:
         yield from (text for pair in value.items() for part in pair for text in texts(part))
     elif isinstance(value, list):
         yield from (text for part in value for text in texts(part))
+
+
+def test_what_others_say_is_one_short_line() -> None:
+    assert safe_line(ValueError("a\n  b\tc\x1b[2J\u202e")) == "a b c\ufffd[2J\ufffd"
+    assert safe_line("x" * 1000, 20) == "x" * 20

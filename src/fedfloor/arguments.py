@@ -7,6 +7,7 @@ __all__ = [
     "CHECKS",
     "Check",
     "checked",
+    "class_problem",
     "flag_problem",
     "given_path",
     "path_or_none",
@@ -89,7 +90,8 @@ def _call_problem(signature: inspect.Signature, named: Mapping[str, object], rea
 def refuse_other(name: str, value: object, kind: type[object], source: str) -> None:
     """Refuse an argument that is not an object of a class of ours; `source` says where one comes from."""
     if not isinstance(value, kind):
-        raise FedfloorError(f"{name}: must be a {kind.__name__}, got {shown(value)}. {source}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise FedfloorError(f"{name}: must be {article} {kind.__name__}, got {shown(value)}. {source}")
 
 
 def text_problem(value: object, must: str = "a string") -> str:
@@ -102,9 +104,14 @@ def flag_problem(value: object) -> str:
     return "" if isinstance(value, bool) else f"must be True or False, got {shown(value)}"
 
 
+def class_problem(value: type[object]) -> str:
+    """What is wrong with a class where an object of it is needed."""
+    return f"is the class {value.__name__}, not an object of it. Write {value.__name__}()"
+
+
 def _policy(value: object) -> str:
     if isinstance(value, type) and callable(getattr(value, "schedule", None)):
-        return f"is the class {value.__name__}, not an object of it. Write {value.__name__}()"
+        return class_problem(value)
     if isinstance(value, str) or callable(getattr(value, "schedule", None)):
         return ""
     return f"must be NAME[:key=value,...] or an object with schedule(state), got {shown(value)}"

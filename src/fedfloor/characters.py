@@ -1,6 +1,6 @@
 """Characters that programs obey instead of showing them; names in received files may contain them."""
 
-__all__ = ["in_spreadsheet", "printable"]
+__all__ = ["in_spreadsheet", "printable", "safe_line"]
 
 #: control characters, those that change the direction of the text after them, and halves of a character
 _OBEYED = [
@@ -23,6 +23,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\n")  #: what a spreadsheet takes for the
 def printable(text: str) -> str:
     """The text with U+FFFD for every such character but newlines and tabs."""
     return text.translate(_SHOWN)
+
+
+def safe_line(text: object, most: int = 4096) -> str:
+    """What others say, such as an error of a library or of another machine: one line that is safe to show."""
+    return " ".join(printable(str(text)).split())[:most]
 
 
 def in_spreadsheet(text: str) -> str:

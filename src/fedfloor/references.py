@@ -6,6 +6,7 @@ __all__ = [
     "check_setting",
     "find_reference",
     "in_declared_types",
+    "is_foreign",
     "is_users",
     "made",
     "make_own",
@@ -85,13 +86,18 @@ def made(own: type[Any], settings: Mapping[str, object], label: str, kind: type[
         raise kind(f"{label}: creating it failed: {where_raised(error)}") from error
 
 
+def is_foreign(own: type[object]) -> bool:
+    """Whether a class is the user's and not one of this package."""
+    return own.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
 def in_declared_types(own: type[Any], settings: Mapping[str, object]) -> dict[str, Any]:
     """Settings in the types that a user's class declares for them: 2 becomes 2.0 for a float, and "2" for a text.
 
     A value that does not fit raises a ValueError. Settings without a type, and with others than bool, int, float, str,
     Literal and unions of them, stay as they are. Classes of this package check their settings themselves.
     """
-    if own.__module__.partition(".")[0] == __name__.partition(".")[0]:
+    if not is_foreign(own):
         return dict(settings)
     try:
         hints = get_type_hints(own.__init__)

@@ -119,3 +119,16 @@ def test_rows_of_different_lengths_are_no_array(tmp_path: Path, monkeypatch: pyt
         gather(scenario)
     with pytest.raises(DataError, match=r"--data '.*': samples and labels must be arrays"):
         held(f"{NAME}:pair", floor_tasks(scenario)[0].devices[0])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.95])
+def test_a_file_that_was_cut_off_is_refused_in_one_line(share: float, tmp_path: Path) -> None:
+    path = tmp_path / "own.npz"
+    np.savez_compressed(path, samples=IMAGES, labels=LABELS)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    task = floor_tasks(plant(tmp_path, "classification"))[0].devices[0]
+    with pytest.raises(
+        DataError, match=r"own\.npz: must have the arrays samples and labels: .*Write it with numpy\.savez"
+    ):
+        held(str(path), task)

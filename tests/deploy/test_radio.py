@@ -62,7 +62,7 @@ def test_a_radio_is_told_of_the_end_also_after_an_error() -> None:
 
 @pytest.mark.parametrize("method", ["begin", "end"])
 def test_a_radio_that_fails_ends_the_run_with_its_reason(method: str) -> None:
-    problem = rf"--radio: its {method}\(\) failed: OSError: the antenna has fallen down .*--resume"
+    problem = rf"--radio: its {method}\(\) failed: OSError: the antenna has fallen down .*resume the run"
     with pytest.raises(FailedRunError, match=problem), tuned(Recorder(method), [SETTING]):
         assert method == "end", "no order is sent over a radio that is not set"
 

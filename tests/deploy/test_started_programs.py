@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from fedfloor.deploy.programs import Programs
 from tests.deploy.programs import free_port
 
@@ -24,12 +27,34 @@ def test_a_program_that_ends_does_not_listen_and_says_how_it_ended(tmp_path: Pat
     assert not (tmp_path / "late.log").exists()
 
 
+def test_a_program_that_does_not_listen_has_no_address_after_a_while(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        own = tmp_path / "own.npz"
+        np.savez(own, samples=np.zeros((4, 1, 28, 28), np.uint8), labels=np.arange(4))
+        gateway = ["--gateway", f"127.0.0.1:{free_port()}", "--name", "camera", "--data", str(own)]
+        programs.start("camera", ["device", *gateway])
+        assert programs.address("camera", 0.2) is None
+        assert programs.code("camera") is None
+    finally:
+        programs.close()
+
+
+def test_two_programs_have_two_names(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        programs.start("hall", ["list"])
+        with pytest.raises(AssertionError):
+            programs.start("hall", ["list"])
+    finally:
+        programs.close()
+
+
 def test_a_program_that_listens_has_an_address_until_it_is_told_to_end(tmp_path: Path) -> None:
     programs = Programs(tmp_path)
     try:
         server = ["--server", f"127.0.0.1:{free_port()}", "--listen", "127.0.0.1:0"]
         programs.start("hall", ["gateway", *server, "--name", "hall", "--processes", "1"])
-        assert programs.address("hall", 0.0) is None  # nobody listens that soon
         host, _, port = (programs.address("hall") or "").partition(":")
         assert (host, port.isdigit(), programs.code("hall")) == ("127.0.0.1", True, None)
     finally:

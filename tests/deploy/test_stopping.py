@@ -82,6 +82,23 @@ def test_a_signal_closes_all_tasks_wherever_it_arrives(
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
+def test_a_signal_stops_the_work_where_event_loops_hear_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise NotImplementedError  # as on Windows
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", refuse)
+    ended: list[str] = []
+
+    async def work() -> None:
+        threading.Timer(0.05, strike, [signal.SIGINT]).start()
+        await asyncio.sleep(2.0)
+        ended.append("by itself")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_until_stopped(work)
+    assert ended == []
+
+
 def test_an_error_of_the_work_is_raised() -> None:
     async def work() -> None:
         raise ValueError("of the work")

@@ -39,7 +39,9 @@ def test_another_model_precision_or_number_of_samples_is_named() -> None:
     assert "precision.download is 32 bits, but numbers of initial_arrays have 64" in remark
     remark = samples_remark({0: 7.0, 3: 8.0}, QUICK)
     assert f"{FLOORS[0]} has " in remark
-    assert "its node reports 7 (and 1 more floors)" in remark
+    assert "its node reports 7 (and 1 more floor)" in remark
+    assert "its node reports 1,234,567." in samples_remark({0: 1_234_567.0}, QUICK)
+    assert "its node reports 0.5 (and 2 more floors)" in samples_remark({0: 0.5, 1: 1.0, 2: 1.0}, QUICK)
 
 
 def test_the_log_says_once_that_the_scenario_does_not_describe_the_app(said: Said) -> None:
@@ -48,6 +50,12 @@ def test_the_log_says_once_that_the_scenario_does_not_describe_the_app(said: Sai
     wrong = [line for line in said() if "does not describe the app" in line]
     assert ["model.layers" in wrong[0], "its node reports 10 (and 5 more floors)" in wrong[1]] == [True, True]
     assert len(wrong) == 2
+
+
+def test_weights_that_are_not_samples_are_not_compared_with_the_scenario(said: Said) -> None:
+    strategy = FedFloor(FedAvg(weighted_by_key="train_loss"), "quick", "random", overrides=EVERYBODY)
+    strategy.start(Federation(line_app(), 6), line_arrays(), num_rounds=1)
+    assert not [line for line in said() if "its node reports" in line]
 
 
 def test_nodes_that_leave_and_come_back_are_named(said: Said) -> None:
@@ -70,8 +78,8 @@ def test_rounds_count_from_0_and_a_round_in_which_nobody_trained_says_why(said: 
     def error(content: RecordDict) -> None:
         content.metric_records["metrics"]["num-examples"] = -1
 
-    federation = spoilt(error, (0, 1, 2, 3, 4))
-    federation.gone.add(5)
+    federation = spoilt(error, (0,))
+    federation.gone |= {1, 2, 3, 4, 5}
     FedFloor(FedAvg(), "quick", "random", overrides=EVERYBODY).start(federation, line_arrays(), num_rounds=1)
     (line,) = [line for line in said() if line.startswith("fedfloor: round ")]
     assert line.startswith("fedfloor: round 0 (1 of 1 done): trained nobody, because all chosen floors failed; failed ")

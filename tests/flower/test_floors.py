@@ -301,7 +301,7 @@ def test_too_few_supernodes_are_refused_in_a_simulation(monkeypatch: pytest.Monk
     monkeypatch.setattr("fedfloor.flower.nodes._REGISTERED", 0.1)
     keys = config(out=str(tmp_path / "run"))
     problem = (
-        r"^quick: has 2 floors, but the federation only 1 nodes\. Run it with --federation-config 'num-supernodes=2'"
+        r"^quick: has 2 floors, but the federation only has 1 node\. Run it with --federation-config 'num-supernodes=2'"
     )
     with fleet(client_app_for(keys), 1) as grid, pytest.raises(ScenarioError, match=problem):
         run_over(grid, FloorsConfig.of(keys))

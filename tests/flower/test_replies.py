@@ -1,8 +1,11 @@
 """Replies that would spoil the model of all or end the run: a lost floor, whose cause is in the log."""
 
 import json
+import tomllib
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +32,16 @@ def spoilt(spoil: Spoil, partitions: tuple[int, ...] = (BAD,), kind: str = "trai
             spoil(reply.content)
 
     return Federation(line_app(), 6, change)
+
+
+def plant_of(floors: int) -> dict[str, Any]:
+    """The preset `quick` with fewer floors, all of which train in every round."""
+    preset = resources.files("fedfloor.scenario.presets").joinpath("quick.toml")
+    table: dict[str, Any] = tomllib.loads(preset.read_text(encoding="utf-8"))
+    first, others = table["floors"]
+    table["floors"] = [first] if floors == 1 else [first, {**others, "count": floors - 1}]
+    table["radio"]["channels"] = floors
+    return table | {"limits": False, "participation": {"rates": "uniform", "simulated_rates": "uniform"}}
 
 
 def arrays(**changed: object) -> Spoil:
@@ -141,16 +154,24 @@ def test_a_model_that_a_strategy_spoils_itself_is_not_used(said: Said, tmp_path:
     assert [line for line in said() if "the aggregated model is not used" in line and "not finite" in line]
 
 
-def test_if_all_first_replies_are_wrong_the_app_is_wrong() -> None:
-    everywhere = tuple(range(6))
-    problem = r"^no reply to the first training message can be used: the reply has no metric 'num-examples'"
+@pytest.mark.parametrize("channels", [1, 3])
+def test_if_no_reply_can_be_used_the_app_is_wrong(channels: int) -> None:
+    everywhere, strategy = (
+        tuple(range(6)),
+        FedFloor(FedAvg(), "quick", "random", overrides=[f"radio.channels={channels}"]),
+    )
+    problem = r"^no reply so far can be used: the reply has no metric 'num-examples'"
     with pytest.raises(FedfloorError, match=problem + ".*Correct the ClientApp, or pass check_replies=False"):
-        FedFloor(FedAvg(), "quick", "random").start(spoilt(without_weight, everywhere), line_arrays(), num_rounds=1)
-    problem = r"first training message can be used: the metric 'num-examples' is 0 in all replies of the round"
+        strategy.start(spoilt(without_weight, everywhere), line_arrays(), num_rounds=8)
+    problem = r"^no reply so far can be used: the metric 'num-examples' is 0 in all replies of the round"
     with pytest.raises(FedfloorError, match=problem):
-        FedFloor(FedAvg(), "quick", "random").start(
-            spoilt(metric("num-examples", 0), everywhere), line_arrays(), num_rounds=1
-        )
+        strategy.start(spoilt(metric("num-examples", 0), everywhere), line_arrays(), num_rounds=8)
+
+
+def test_one_wrong_floor_does_not_make_the_app_wrong(said: Said) -> None:
+    strategy = FedFloor(FedAvg(), "quick", "round_robin", overrides=["radio.channels=1"])
+    assert strategy.start(spoilt(without_weight, (0,)), line_arrays(), num_rounds=8).arrays
+    assert [line for line in said() if " is lost: the reply has no metric" in line]
 
 
 def test_a_strategy_that_expects_other_replies_can_have_them() -> None:
@@ -168,6 +189,70 @@ def test_a_strategy_that_expects_other_replies_can_have_them() -> None:
     poison = arrays(b=np.full(2, np.nan, np.float32))
     with pytest.raises(FedfloorError, match=r"the array 'b' has values that are not finite.*Correct the ClientApp$"):
         strategy.start(spoilt(poison, tuple(range(6))), line_arrays(), num_rounds=1)
+
+
+def two_metric_records(content: RecordDict) -> None:
+    content["more"] = MetricRecord({"speed": 1.0})
+
+
+def test_if_replies_are_even_the_metrics_of_earlier_ones_count(said: Said, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def change(partition: int, reply: Message) -> None:
+        if reply.metadata.message_type == "train":
+            asked.append(partition)
+            if partition == 0 and len(asked) > 2:  # from the second round on
+                del reply.content.metric_records["metrics"]["train_loss"]
+
+    strategy = FedFloor(FedAvg(), plant_of(2), "random", out=tmp_path)
+    strategy.start(Federation(line_app(), 2, change), line_arrays(), num_rounds=2)
+    first, second = read_log(tmp_path / "rounds.jsonl")
+    assert [floor.failure for floor in first.gateways] == [None, None]
+    assert [floor.failure for floor in second.gateways] == ["lost", None]
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_metric_that_one_of_two_floors_adds_makes_that_floor_lost(bad: int, tmp_path: Path) -> None:
+    def change(partition: int, reply: Message) -> None:
+        if partition == bad and reply.metadata.message_type == "train":
+            reply.content.metric_records["metrics"]["more"] = 1.0
+
+    strategy = FedFloor(FedAvg(), plant_of(2), "random", out=tmp_path)
+    strategy.start(Federation(line_app(), 2, change), line_arrays(), num_rounds=1)
+    (record,) = read_log(tmp_path / "rounds.jsonl")
+    assert [floor.failure for floor in record.gateways] == ["lost" if m == bad else None for m in range(2)]
+
+
+@pytest.mark.parametrize("floors", [1, 2])
+def test_a_second_record_of_metrics_is_refused_before_the_strategy_sees_it(floors: int) -> None:
+    def change(partition: int, reply: Message) -> None:
+        if reply.metadata.message_type == "train":
+            two_metric_records(reply.content)
+
+    problem = r"^no reply so far can be used: the reply must have one MetricRecord, got 'metrics', 'more'"
+    with pytest.raises(FedfloorError, match=problem):
+        FedFloor(FedAvg(), plant_of(floors), "random").start(
+            Federation(line_app(), floors, change), line_arrays(), num_rounds=1
+        )
+
+
+def test_a_mask_beside_other_arrays_must_keep_its_length(said: Said) -> None:
+    def change(partition: int, reply: Message) -> None:
+        if reply.metadata.message_type == "train":
+            arrays(mask=np.ones(4 + partition, np.uint8))(reply.content)
+
+    app, begun = ClientApp(), ArrayRecord({"b": Array(np.zeros(3)), "mask": Array(np.ones(4, np.uint8))})
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        content = {"arrays": begun, "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)  # type: ignore[arg-type]
+
+    FedFloor(FedAvg(fraction_evaluate=0.0), plant_of(2), "random").start(
+        Federation(app, 2, change), begun, num_rounds=1
+    )
+    (line,) = [line for line in said() if " is lost: " in line]
+    assert "the array 'mask' must have the shape (4,), as in the message, got (5,)" in line
 
 
 def test_trees_as_bytes_may_have_any_length() -> None:
@@ -208,6 +293,26 @@ def test_one_wrong_evaluation_does_not_count(spoil: Spoil, cause: str, said: Sai
     assert (record.accuracy, record.loss) == pytest.approx((0.5, 2.0))
     (line,) = [line for line in said() if "does not count" in line]
     assert cause in line
+
+
+def test_a_node_without_an_accuracy_does_not_make_the_shares_of_others_wrong(said: Said) -> None:
+    def change(partition: int, reply: Message) -> None:
+        if reply.metadata.message_type == "evaluate":
+            metrics = reply.content.metric_records["metrics"]
+            if partition == BAD:
+                del metrics["eval_acc"]
+            else:
+                metrics["eval_acc"] = 50.0
+
+    class Careless(FedAvg):
+        def aggregate_evaluate(self, *given: object) -> MetricRecord | None:
+            replies: list[Message] = given[1]  # type: ignore[assignment]
+            return replies[0].content.metric_records["metrics"]
+
+    strategy = FedFloor(Careless(), "quick", "random", check_replies=False)
+    with pytest.raises(FedfloorError, match=r"metric 'eval_acc': must be from 0 to 1, got 50"):
+        strategy.start(Federation(line_app(), 6, change), line_arrays(), num_rounds=1)
+    assert not [line for line in said() if "does not count" in line]
 
 
 def test_errors_of_nodes_are_one_line_without_control_characters(said: Said) -> None:

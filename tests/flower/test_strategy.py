@@ -252,7 +252,7 @@ def test_the_folder_of_a_flower_run_is_one_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "problem"),
-    [(7, "has 6 floors, but the federation has 7 nodes"), (2, "has 6 floors, but the federation only 2 nodes")],
+    [(7, "has 6 floors, but the federation has 7 nodes"), (2, "has 6 floors, but the federation only has 2 nodes")],
 )
 def test_a_federation_of_another_size_is_refused(
     nodes: int, problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -42,20 +42,20 @@ def test_what_the_scenario_allows_is_not_refused(more: tuple[str, ...]) -> None:
     refuse_undeployable(fedfloor.load("quick", overrides=[*ALLOWED, *more]), "quick")
 
 
-def test_all_that_is_missing_is_said_at_once_with_the_options_that_mend_it() -> None:
+def test_all_that_is_missing_is_said_at_once_with_the_settings_that_allow_it() -> None:
     with pytest.raises(DeploymentError) as refused:
         refuse_undeployable(fedfloor.load("quick"), "quick")
-    problems, _, options = str(refused.value).partition(" On the command line: ")
+    problems, _, settings = str(refused.value).partition(" As settings: ")
     assert "training.min_cut = 1 and baseline.cut = 1" in problems
     assert "participation.rates: 'estimated' needs gradients" in problems
-    refuse_undeployable(fedfloor.load("quick", overrides=options.split("--set ")[1:]), "quick")
+    refuse_undeployable(fedfloor.load("quick", overrides=settings.split(", ")), "quick")
 
 
-def test_a_cost_width_that_machines_do_not_measure_is_mended_by_the_option_that_is_named() -> None:
+def test_a_cost_width_that_machines_do_not_measure_is_corrected_by_the_setting_that_is_named() -> None:
     wide = [*ALLOWED, "deploy.measure=true", "costs.width=2.0"]
     with pytest.raises(
         DeploymentError, match=r"costs\.width: must be model\.width = 1 with deploy\.measure"
     ) as refused:
         refuse_undeployable(fedfloor.load("quick", overrides=wide), "quick")
-    option = str(refused.value).rpartition("--set ")[2]
-    refuse_undeployable(fedfloor.load("quick", overrides=[*wide, option]), "quick")
+    setting = str(refused.value).rpartition("As settings: ")[2]
+    refuse_undeployable(fedfloor.load("quick", overrides=[*wide, setting]), "quick")

@@ -1,4 +1,4 @@
-"""Policies that are named without V: they have that of the scenario, unless an older version began the run."""
+"""Planned runs: policies named without V have that of the scenario, and wrong settings are blamed by name."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 import fedfloor
 from fedfloor.api import plan_runs
-from fedfloor.errors import PolicyError
+from fedfloor.errors import AggregationError, FedfloorError, PolicyError, ScenarioError
 from fedfloor.runs.planned import PlannedRun, as_begun, planned_run
 
 
@@ -89,3 +89,28 @@ def test_a_command_says_which_v_it_took(
     assert json.loads(done.stdout)[0]["folder"] == "runs/quick-ddsra-v1-exact-7"
     assert (tmp_path / "runs" / "quick-ddsra-v1-exact-7").is_dir()
     assert fedfloor_command(*arguments, "--quiet", "--out", "other").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("override", "kind", "problem"),
+    [
+        ("radio.channels=0", ScenarioError, "radio.channels: must be >"),
+        ("policy.settings.v=-1", PolicyError, "policy.settings of 'ddsra': v must be a number from 0 to 1e+30, got -1"),
+        ("policy.settings.w=1", PolicyError, "policy.settings of 'ddsra': unknown setting 'w'"),
+        ("policy.settings={v = -1}", PolicyError, "policy.settings of 'ddsra': v must be"),
+        ("policy.name=nope", PolicyError, "policy.name 'nope': unknown"),
+        ("aggregation.rule=nope", AggregationError, "aggregation.rule 'nope': unknown"),
+    ],
+)
+def test_a_wrong_value_of_a_setting_is_blamed_on_the_setting(
+    override: str, kind: type[FedfloorError], problem: str
+) -> None:
+    with pytest.raises(FedfloorError) as caught:
+        planned_run("quick", None, 3, overrides=["rounds=3", override, "radio.uplink_bandwidth_mhz=2"])
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(f"setting {override}: {problem}")
+
+
+def test_a_setting_of_another_name_is_not_blamed() -> None:
+    with pytest.raises(PolicyError, match=r"^setting policy\.settings\.vv=1: .*unknown setting 'vv'"):
+        planned_run("quick", None, 3, overrides=["policy.settings.vv=1", "policy.settings.v=1"])

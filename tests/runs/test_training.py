@@ -105,9 +105,10 @@ def test_a_folder_of_runs_is_not_taken_for_a_run(tmp_path: Path, fedfloor_comman
     for name in ("one", "two"):
         fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "runs" / name)
     for resume in (True, False):
-        with pytest.raises(
-            RunLogError, match=r"it holds the runs one, two\. Resume one of them by naming its own folder .*one,"
-        ):
+        problem = (
+            r"it holds the runs one, two\. Resume one of them by naming its own folder .*one, .*, with --resume, or "
+        )
+        with pytest.raises(RunLogError, match=problem + r"resume=True in Python\. For a new run"):
             small_run(tmp_path / "runs", resume=resume)
     for reader in (fedfloor.read, evaluate):
         with pytest.raises(

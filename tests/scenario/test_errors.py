@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fedfloor
-from fedfloor.errors import ModelError, ScenarioError, TraceError
+from fedfloor.errors import ModelError, ScenarioError, TraceError, named
 from fedfloor.scenario.layers import ATTACHMENTS, KINDS
 from tests.conftest import Table, small_table
 
@@ -432,6 +432,7 @@ def test_wrong_overrides_are_named(override: str, expected: str, write: Callable
     with pytest.raises(ScenarioError) as caught:
         fedfloor.load(write(small_table()), [override])
     assert expected in str(caught.value)
+    assert str(caught.value).startswith(f"setting {named(override)}: ")
 
 
 def trace(rounds: int = 5, *, floors: tuple[str, ...] = ("press", "paint"), channels: int = 2) -> list[str]:

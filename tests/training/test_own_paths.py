@@ -120,3 +120,18 @@ def test_a_folder_that_may_not_be_read_is_named_with_its_permissions(name: str, 
             with permissions_that_count(), pytest.raises(DataError, match=problem):
                 function(scenario)
         place.chmod(0o700)
+
+
+def test_a_link_that_may_not_be_followed_is_named_with_its_target() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        write_csv(root / "private" / "0.csv", {"x": signal(8, 0), "label": ["a"] * 8})
+        (root / "logs").mkdir()
+        (root / "logs" / "0.csv").symlink_to(root / "private" / "0.csv")
+        scenario = loaded(root, {"name": "logs/*.csv"}, shape=(1,), classes=2)
+        (root / "private").chmod(0)
+        problem = rf"^{root}/logs/0\.csv: leads to {root}/private/0\.csv, which may not be entered: Permission denied"
+        with permissions_that_count(), pytest.raises(DataError, match=problem):
+            gather(scenario)
+        (root / "private").chmod(0o700)

@@ -35,6 +35,15 @@ def test_a_long_text_is_refused_before_it_fills_the_memory(
         read_recorded(scenario)
 
 
+def test_a_label_may_be_as_long_as_any_text(tmp_path: Path) -> None:
+    files(tmp_path, labels="ab")
+    for path in tmp_path.glob("*.csv"):
+        path.write_text(path.read_text().replace(",a", f",{'a' * 250}"))
+    for named in ({}, {"labels": ["a" * 250, "b"]}):
+        read = read_recorded(loaded(tmp_path, {"name": "*.csv", **named}, shape=(1,), classes=2))
+        assert read.classes == ("a" * 250, "b")
+
+
 def test_a_long_text_of_a_parquet_file_is_refused(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"x": [1.0, 2.0], "label": ["a", "b" * 300]}), tmp_path / "a.parquet")
@@ -64,6 +73,19 @@ def test_a_header_that_is_too_long_is_refused(header: str, problem: str, tmp_pat
         read_recorded(loaded(tmp_path, {"name": "a.csv"}, shape=(1,), classes=2))
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_file_with_only_a_header_is_refused(
+    fast: bool, delimiter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fast:
+        monkeypatch.setattr(tables, "_fast_columns", lambda *_: None)
+    (tmp_path / "a.csv").write_text(delimiter.join(("t", "x", "label")) + "\n", encoding="utf-8")
+    scenario = loaded(tmp_path, {"name": "a.csv", "time_column": "t"}, shape=(1,), classes=2)
+    with pytest.raises(DataError, match=r"a\.csv: has no rows below its header\. Remove it, or fill it"):
+        read_recorded(scenario)
+
+
 def test_no_path_has_the_character_nul(tmp_path: Path) -> None:
     for name in ("logs\0/*.csv", "images\0/"):
         with pytest.raises(ScenarioError, match=r"data\.name: must not contain the character NUL"):
@@ -84,10 +106,14 @@ def test_numbers_that_are_too_large_are_refused_without_a_warning(tmp_path: Path
     model = loaded(tmp_path, {"name": "*.csv"}, shape=(1,), classes=2).model
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(DataError, match=r"mine: samples must be finite, got 1e\+39 at sample 1"):
-            checked_pair([[1.0], [1e39]], [0, 1], label="mine", model=model, predicts=False)
-        with pytest.raises(DataError, match=r"mine: labels must be finite, got 1e\+39 at sample 0"):
-            checked_pair([[1.0], [1.0]], [1e39, 1.0], label="mine", model=model, predicts=True)
+        with pytest.raises(
+            DataError, match=r"mine: samples must fit float32 \(up to 3\.4e\+38\), got 1e\+39 at sample 1"
+        ):
+            checked_pair([[1.0], [1e39]], [0, 1], label="mine", model=model, predicts_numbers=False)
+        with pytest.raises(
+            DataError, match=r"mine: labels must fit float32 \(up to 3\.4e\+38\), got 1e\+39 at sample 0"
+        ):
+            checked_pair([[1.0], [1.0]], [1e39, 1.0], label="mine", model=model, predicts_numbers=True)
 
 
 def test_a_recording_that_is_shorter_than_a_window_is_left_out(tmp_path: Path) -> None:
@@ -112,6 +138,14 @@ def test_files_whose_paths_say_one_recording_are_on_one_side(tmp_path: Path) -> 
     train, test = ({*np.unique(part[:, 0] // 1000)} for part in (read.samples, read.test_samples))
     assert len(train) == len(test) == 2
     assert not train & test
+
+
+def test_recordings_of_different_labels_are_different_ones(tmp_path: Path) -> None:
+    for name in ("a/1", "a/2", "b/2"):
+        write_csv(tmp_path / f"logs/{name}.csv", {"x": signal(8, 0.0)})
+    scenario = loaded(tmp_path, {"name": "logs/{label}/{recording}.csv"}, shape=(1,), classes=2)
+    with pytest.raises(DataError, match=r"'b'.*recording"):
+        read_recorded(scenario)
 
 
 def test_times_may_have_a_decimal_comma_too(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedfloor import __version__
 from fedfloor.arrays import Vector
+from fedfloor.characters import safe_line
 from fedfloor.deploy.actuators.contract import Actuator
 from fedfloor.deploy.energy import EnergyBudget, EnergyMeter
 from fedfloor.deploy.feedback import Feedback
@@ -44,9 +45,9 @@ from fedfloor.deploy.messages import (
     Turn,
     Welcome,
 )
-from fedfloor.deploy.orders import expected_orders, floor_model, refuse_misfit, start_of
+from fedfloor.deploy.orders import expected_orders, floor_model, refuse_incomplete_order, start_of
 from fedfloor.deploy.scaling import added, checked_inputs
-from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.session import PARTING_S, Session
 from fedfloor.deploy.surveying import mean_survey
 from fedfloor.deploy.tasks import FloorTask, parse_task, task_text
 from fedfloor.deploy.together import until_one_ends
@@ -135,7 +136,7 @@ class _Gateway:
         task = next((device for device in floor.devices if device.name == hello.name), None)
         if task is None:
             reason = f"The floor {shown(floor.floor)} has no device {shown(hello.name)}."
-            _LOG.warning("Refused %s at %s: %s", quoted(hello.name), session.peer, reason)
+            _LOG.warning("Refused %s at %s: %s", safe_line(hello.name), session.peer, reason)
             await session.close(reason)
             return
         await session.send(Welcome(task_text(task)))
@@ -351,7 +352,7 @@ class _Gateway:
         task, layout = self.task, self.network.layout
         assert task is not None
         weights = start_of(order, task, layout)
-        refuse_misfit(order, task)
+        refuse_incomplete_order(order, task)
         if self.inputs is None or not self.is_agreed:
             raise DeploymentError("the scale of the inputs is not agreed yet")
         spent = None if self.options.meter is None else self.options.meter.start()

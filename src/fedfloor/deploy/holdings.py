@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedfloor.characters import safe_line
 from fedfloor.deploy.device import LocalData
 from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.errors import DataError, named, shown
@@ -42,10 +43,10 @@ def data_source(text: str, data_dir: Path | None = None) -> Callable[[DeviceTask
 
 def _from_file(path: Path) -> tuple[object, object]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return file["samples"], file["labels"]
-    except (OSError, ValueError, KeyError) as error:
-        problem = f"must have the arrays samples and labels: {error!s:.200}"
+    except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds on damaged files
+        problem = f"must have the arrays samples and labels: {safe_line(error, 200)}"
         raise DataError(f"{named(path)}: {problem}. Write it with numpy.savez") from None
 
 
@@ -58,7 +59,8 @@ def _called(function: Callable[[], Any], name: str) -> tuple[object, object]:
 
 
 def _checked(samples: object, labels: object, label: str, task: DeviceTask) -> LocalData:
-    pair = checked_pair(samples, labels, label=label, model=task.model, predicts=task.predicts is not None)
+    numbers = task.predicts is not None
+    pair = checked_pair(samples, labels, label=label, model=task.model, predicts_numbers=numbers)
     data = LocalData(*pair)
     if data.labels.size == 0:
         raise DataError(f"{label}: holds no samples. A device needs at least one")

@@ -22,10 +22,11 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote
 
+from fedfloor.characters import safe_line
 from fedfloor.deploy.coding import AHEAD, MOST_FRAME
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Hello, Welcome
-from fedfloor.deploy.session import PARTING_S, RefusedError, Session, farewell, quoted
+from fedfloor.deploy.session import PARTING_S, RefusedError, Session, farewell
 from fedfloor.errors import MissingExtraError
 
 # grpc reads these when it is imported. Its lines on standard error are for its developers.
@@ -139,7 +140,7 @@ class Listener:
         leaving = []
         for session, (certificate, hello) in list(self._guests.items()):
             if session.is_open and (reason := self._guard(certificate, hello)):
-                _LOG.warning("Refused %s at %s: %s", quoted(hello.name), session.peer, reason)
+                _LOG.warning("Refused %s at %s: %s", safe_line(hello.name), session.peer, reason)
                 leaving.append(session.close(reason))
         await asyncio.gather(*leaving)
 
@@ -188,7 +189,7 @@ class Listener:
             hello = (await session.receive(Hello, timeout=GREETING_S)).message
             assert isinstance(hello, Hello)
             if reason := self._guard(certificate, hello):
-                _LOG.warning("Refused %s at %s: %s", quoted(hello.name), session.peer, reason)
+                _LOG.warning("Refused %s at %s: %s", safe_line(hello.name), session.peer, reason)
                 await session.close(reason)
                 return
             self._guests[session] = certificate, hello

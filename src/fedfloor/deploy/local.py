@@ -73,8 +73,9 @@ class LocalMachines:
     def _start_floor(self, floor: Floor, port: int) -> None:
         folder, options = self.folder_of(Role.GATEWAY, floor.name), self._options
         arguments = ["gateway", "--server", f"{_HOST}:{port}", "--listen", f"{_HOST}:0", "--certs", str(folder)]
-        self._start(floor.name, [*arguments, "--processes", "1", *self._shared()])
-        address = self._programs.address(floor.name)
+        gateway = f"{Role.GATEWAY}-{floor.name}"  # a device may have the name of a floor
+        self._start(gateway, [*arguments, "--processes", "1", *self._shared()])
+        address = self._programs.address(gateway)
         if address is None:
             return  # it has ended, which `_watch` says
         devices = [str(self.folder_of(Role.DEVICE, device.name)) for device in floor.devices]
@@ -85,7 +86,8 @@ class LocalMachines:
             allowed = permissions(self._planned.scenario.deploy)
             if options.data_dir is not None:
                 data += ["--data-dir", str(options.data_dir)]
-            self._start(Path(group[0]).name, ["device", "--gateway", address, *certs, *data, *allowed, *self._shared()])
+            name = f"{Role.DEVICE}-{Path(group[0]).name}"
+            self._start(name, ["device", "--gateway", address, *certs, *data, *allowed, *self._shared()])
 
     def _shared(self) -> list[str]:
         frequency = self._options.frequency_ghz

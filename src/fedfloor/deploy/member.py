@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedfloor.arrays import Labels, Vector
+from fedfloor.characters import safe_line
 from fedfloor.deploy.actuators.contract import Actuator, Setting, carried_out
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.crossing import activation_layout, as_received, as_sent, device_round, label_layout
@@ -37,7 +38,7 @@ from fedfloor.deploy.messages import (
     Turn,
 )
 from fedfloor.deploy.scaling import checked_sums
-from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.session import PARTING_S, Session
 from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import DeviceTask
 from fedfloor.deploy.tops import TopPool
@@ -232,7 +233,7 @@ class Member:
         while True:
             message = (await self.session.receive(expected, Failed, Sums, Ready, Profile, turn=turn)).message
             if isinstance(message, Failed):
-                raise DeploymentError(quoted(message.reason))
+                raise DeploymentError(safe_line(message.reason))
             if isinstance(message, expected.message):
                 return message
             self._note(message)

@@ -9,7 +9,7 @@ __all__ = [
     "floor_survey",
     "numbers_of",
     "order_message",
-    "refuse_misfit",
+    "refuse_incomplete_order",
     "start_of",
 ]
 
@@ -66,7 +66,7 @@ def order_message(order: FloorOrder, weights: Vector, task: FloorTask, layout: n
     )
 
 
-def refuse_misfit(order: Order, task: FloorTask) -> None:
+def refuse_incomplete_order(order: Order, task: FloorTask) -> None:
     """Refuse an order that does not name a cut and a frequency for every device of the floor."""
     devices = len(task.devices)
     if order.cuts.size != devices or order.frequencies_hz.size != devices:

@@ -59,6 +59,7 @@ class Programs:
         with self._starting:
             if self._is_closed:
                 return
+            assert name not in self._running, "the second would write over the files of the first"
             tie = self._others_end.fileno()
             command = ["-m", "fedfloor.deploy.kept", str(tie), *arguments]
             with (self._folder / f"{name}.out").open("wb") as out, (self._folder / f"{name}.log").open("wb") as log:
@@ -82,8 +83,8 @@ class Programs:
         return self._running[name].poll()
 
     def early_end(self, name: str) -> str:
-        """Wait until a program has ended; returns how, and its last line; empty if it was not to run any longer."""
-        if name not in self._running:  # it was not started any more
+        """Wait until a program has ended; returns how, and its last line; empty if `close` ended it."""
+        if name not in self._running:  # never started
             return ""
         self._running[name].wait()
         return "" if self._is_closed else self.ending(name)

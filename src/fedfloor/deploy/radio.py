@@ -69,4 +69,4 @@ def tuned(radio: Radio | None, settings: Sequence[RadioSetting]) -> Iterator[Non
 
 def _failed(method: str, error: BaseException) -> FailedRunError:
     problem = f"--radio: its {method}() failed: {where_raised(error)}"
-    return FailedRunError(f"{problem}. Fix the cause, then continue with --resume")
+    return FailedRunError(f"{problem}. Fix the cause, then resume the run")

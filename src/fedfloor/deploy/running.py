@@ -27,22 +27,17 @@ def run_until_stopped(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
         async def main() -> None:
             task, loop = asyncio.ensure_future(work()), asyncio.get_running_loop()
-
-            def stop(number: int) -> None:
-                if not noted.arrived:
-                    task.cancel()
-                noted.arrived.append(number)
-
-            for number in noted.heard:
-                with contextlib.suppress(NotImplementedError):  # Windows
-                    loop.add_signal_handler(number, stop, number)
-            if noted.arrived:  # before the loop heard of it
+            noted.on_first.append(lambda: loop.call_soon_threadsafe(task.cancel))
+            if noted.arrived and noted.on_first:  # before there was a task, or it would have been called
+                noted.on_first.clear()
                 task.cancel()
             try:
                 await task
             except asyncio.CancelledError:
                 if not noted.arrived:
                     raise
+            finally:
+                noted.on_first.clear()  # the loop is about to close
 
         asyncio.run(main())
     if signal.SIGINT in noted.arrived[:1]:
@@ -55,6 +50,13 @@ def run_until_stopped(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class _Noted:
     heard: tuple[int, ...]  #: signals that are noted
     arrived: list[int] = field(default_factory=list)
+    on_first: list[Callable[[], object]] = field(default_factory=list)  #: called when the first signal arrives
+
+    def note(self, number: int, _: object) -> None:
+        """Handle a signal."""
+        self.arrived.append(number)
+        while self.on_first:
+            self.on_first.pop()()
 
 
 @contextlib.contextmanager
@@ -65,7 +67,7 @@ def _noted_signals() -> Iterator[_Noted]:
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     noted = _Noted(tuple(number for number, handler in before.items() if handler is not signal.SIG_IGN))
     for number in noted.heard:
-        signal.signal(number, lambda number, _: noted.arrived.append(number))
+        signal.signal(number, noted.note)
     try:
         yield noted
     finally:

@@ -1,6 +1,6 @@
 """One open connection between two machines: typed messages both ways, whichever side dialled."""
 
-__all__ = ["LateError", "RefusedError", "Session", "farewell", "quoted"]
+__all__ = ["LateError", "RefusedError", "Session", "farewell"]
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from fedfloor.characters import printable
+from fedfloor.characters import safe_line
 from fedfloor.deploy.coding import Decoder, Envelope, Pace, encode
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.messages import Expected, Message, Refused, Turn
@@ -136,7 +136,7 @@ class Session:
                 self._begin_reading()  # grpc puts the next chunk together while this one is copied
             envelope = self._decoder.feed(frame, [*choices, _REFUSED], turn)
         if isinstance(envelope.message, Refused):
-            self._reason = RefusedError(quoted(envelope.message.reason))
+            self._reason = RefusedError(safe_line(envelope.message.reason))
             self._ended.set()
             raise self._error()
         return envelope
@@ -186,15 +186,10 @@ class Session:
         return frame
 
 
-def quoted(remark: str) -> str:
-    """A remark of another machine as one line that is safe to show."""
-    return printable(remark).replace("\n", " ").replace("\t", " ")
-
-
 def farewell(peer: str, details: str) -> str:
     """Why a stream ended, from the details that grpc gives."""
     details = details.replace("Internal error from Core", "it no longer takes messages")
-    return f"The connection to {peer} ended: {quoted(details)[:300]}"
+    return f"The connection to {peer} ended: {safe_line(details, 300)}"
 
 
 def _details(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from fedfloor.arrays import Bools, Vector
+from fedfloor.characters import safe_line
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.guarding import guard_for, papers_of
@@ -56,7 +57,7 @@ from fedfloor.deploy.orders import (
 )
 from fedfloor.deploy.radio import Radio, RadioSetting, tuned
 from fedfloor.deploy.scaling import agreed, checked_sums
-from fedfloor.deploy.session import PARTING_S, Session, quoted
+from fedfloor.deploy.session import PARTING_S, Session
 from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError
@@ -158,7 +159,7 @@ class _Floor:
         if isinstance(entry, LinkError):
             raise entry
         if isinstance(entry.message, Failed):
-            raise LinkError(quoted(entry.message.reason))
+            raise LinkError(safe_line(entry.message.reason))
         if not isinstance(entry.message, kind):
             raise LinkError(f"{type(entry.message).__name__} came instead of {kind.__name__}.")
         return entry.message

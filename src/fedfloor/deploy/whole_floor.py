@@ -31,7 +31,7 @@ from fedfloor.deploy.messages import (
     Trained,
     Turn,
 )
-from fedfloor.deploy.orders import floor_model, refuse_misfit, start_of
+from fedfloor.deploy.orders import floor_model, refuse_incomplete_order, start_of
 from fedfloor.deploy.scaling import added
 from fedfloor.deploy.surveying import Surveyor, mean_survey, work_of
 from fedfloor.deploy.tasks import FloorTask, refuse_round
@@ -129,7 +129,7 @@ class WholeFloor:
 
     def _refuse(self, order: Order) -> None:
         """Refuse an order that does not fit the floor's task."""
-        refuse_misfit(order, self.task)
+        refuse_incomplete_order(order, self.task)
         for task, cut in zip(self.task.devices, order.cuts.tolist(), strict=True):
             iterations = task.local_iterations if order.iterations is None else order.iterations
             refuse_round(task, cut=cut, iterations=iterations, depth=self.network.depth)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from flwr.app import ArrayRecord
 
+from fedfloor.errors import counted
 from fedfloor.scenario.resolved import Scenario
 
 _WRONG = "the scenario does not describe the app, so times and energies are wrong"
@@ -35,10 +36,15 @@ def samples_remark(counts: Mapping[int, float], scenario: Scenario) -> str:
     other = [m for m, count in counts.items() if _differ(count, described[m])]
     if not other:
         return ""
-    first, more = other[0], f" (and {len(other) - 1} more floors)" if len(other) > 1 else ""
+    first, more = other[0], f" (and {counted(len(other) - 1, 'more floor')})" if len(other) > 1 else ""
     name = scenario.floors[first].name
-    problem = f"{name} has {described[first]:,} samples, but its node reports {counts[first]:,g}{more}"
+    problem = f"{name} has {described[first]:,} samples, but its node reports {_written(counts[first])}{more}"
     return f"{_WRONG}: {problem}. Correct the samples"
+
+
+def _written(number: float) -> str:
+    """Whole numbers in full, others with six digits."""
+    return f"{number:,.0f}" if number.is_integer() else f"{number:,g}"
 
 
 def _differ(found: float, described: float) -> bool:

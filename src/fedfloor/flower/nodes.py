@@ -5,7 +5,7 @@ the floor whose name it was registered with. A SuperNode without a name is asked
 `introduce` was applied to it.
 """
 
-__all__ = ["ChosenGrid", "FloorNodes", "introduce", "replies_to", "simulated_floors"]
+__all__ = ["ChosenGrid", "FloorNodes", "introduce", "refuse_other_count", "replies_to"]
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from flwr.supercore import log
 from flwr.superlink.grid import InMemoryGrid
 
-from fedfloor.errors import DeploymentError, FailedRunError, ScenarioError, advice_for, shown
+from fedfloor.errors import DeploymentError, FailedRunError, ScenarioError, advice_for, counted, shown
 
 _ACTION = "fedfloor"  #: of the query that asks a node which floor it is
 _KEYS = ("floor", "partition-id")  #: of a node's config that answer it, the first that is there
@@ -68,14 +68,14 @@ class FloorNodes:
         The simulation runtime has its nodes at once, so too few of them are refused too.
         """
         if isinstance(self.grid, InMemoryGrid):
-            self._known.update(simulated_floors(self.grid, len(self.names), self.label))
+            self._known.update(_simulated_floors(self.grid, len(self.names), self.label))
             return
         said = ""
         while True:
             nodes = self._online()
             if len(nodes) > len(self.names):
                 advice = "Add floors to the scenario, or stop the other SuperNodes"
-                raise _too_many(len(nodes), len(self.names), self.label, advice)
+                raise _other_count(len(nodes), len(self.names), self.label, advice)
             for node, floor in self._new(nodes, self.timeout):
                 if isinstance(floor, DeploymentError):
                     raise floor
@@ -183,7 +183,12 @@ def replies_to(messages: Sequence[Message], replies: Iterable[Message]) -> dict[
     return {asked[reply.metadata.reply_to_message_id]: reply for reply in known}
 
 
-def simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, int]:
+def refuse_other_count(grid: InMemoryGrid, floors: int, label: str) -> None:
+    """Refuse a simulated federation with more or fewer nodes than a scenario has floors."""
+    _simulated_floors(grid, floors, label)
+
+
+def _simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, int]:
     """Floors by node id, in the order in which the simulation runtime registered them: that of `partition-id`."""
     until = time.monotonic() + _REGISTERED
     while True:
@@ -191,16 +196,18 @@ def simulated_floors(grid: InMemoryGrid, floors: int, label: str) -> dict[int, i
         nodes = [info.node_id for info in grid.state.get_node_info() if info.node_id in online]
         advice = f"Run it with --federation-config 'num-supernodes={floors}', or change the floors of the scenario"
         if len(nodes) > floors:
-            raise _too_many(len(nodes), floors, label, advice)
+            raise _other_count(len(nodes), floors, label, advice)
         if len(nodes) == floors:
             return {node: floor for floor, node in enumerate(nodes)}
         if time.monotonic() > until:
-            raise ScenarioError(f"{label}: has {floors} floors, but the federation only {len(nodes)} nodes. {advice}")
+            raise _other_count(len(nodes), floors, label, advice)
         time.sleep(_PAUSE)
 
 
-def _too_many(nodes: int, floors: int, label: str, advice: str) -> ScenarioError:
-    return ScenarioError(f"{label}: has {floors} floors, but the federation has {nodes} nodes. {advice}")
+def _other_count(nodes: int, floors: int, label: str, advice: str) -> ScenarioError:
+    has = "has" if nodes > floors else "only has"
+    problem = f"has {counted(floors, 'floor')}, but the federation {has} {counted(nodes, 'node')}"
+    return ScenarioError(f"{label}: {problem}. {advice}")
 
 
 def _named(name: object, names: Sequence[str], label: str) -> int:

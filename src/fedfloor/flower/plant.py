@@ -1,11 +1,11 @@
 """A plant whose floors are nodes of a Flower federation: costs and clock are simulated, training is the nodes' own."""
 
-__all__ = ["FlowerExchange", "FlowerPlant", "MetricKeys", "refuse_arrays", "refuse_sampling"]
+__all__ = ["FlowerExchange", "FlowerPlant", "refuse_arrays", "refuse_sampling"]
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import INFO, WARNING
@@ -19,55 +19,23 @@ from pydantic import JsonValue
 
 from fedfloor.arguments import refuse_other
 from fedfloor.arrays import Floats
-from fedfloor.errors import FedfloorError, PolicyError, counted, shown
+from fedfloor.errors import FedfloorError, PolicyError, shown
 from fedfloor.flower.describing import samples_remark
+from fedfloor.flower.evaluating import MetricKeys, evaluation_problems, metric_in
 from fedfloor.flower.memory import StrategyMemory, layers_of, record_of
 from fedfloor.flower.nodes import ChosenGrid, FloorNodes, replies_to
-from fedfloor.flower.replies import ReplyRules, arrays_problem, without_control_characters
+from fedfloor.flower.replies import ReplyRules, arrays_problem, with_safe_error
 from fedfloor.rounds.listeners.checkpoint import MEMORY
 from fedfloor.rounds.outcome import MessageSeconds, Outcome, Seconds
 from fedfloor.rounds.plants.contract import PlantState, numbers_from, numbers_to
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
-from fedfloor.rounds.record import RoundRecord
 from fedfloor.scenario.resolved import Scenario
 from fedfloor.scheduling.state import Decision, RoundState
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
-_ROUNDING = 1e-9  #: by which a mean of shares may exceed 1
+_SAMPLES = "num-examples"  #: the weight of replies that is a number of samples
 _STRATEGY = "strategy/"  #: beginning of the names of tensors that the strategy remembers
-
-
-@dataclass(frozen=True, slots=True)
-class MetricKeys:
-    """Keys of the metrics that the log keeps; of several, the first that is there counts."""
-
-    train_loss: tuple[str, ...]  #: in the replies of nodes that have trained
-    accuracy: tuple[str, ...]  #: in an evaluation, from 0 to 1
-    loss: tuple[str, ...]  #: in an evaluation
-    awaited: tuple[str, ...] = ()  #: `until_accuracy`, `until_loss`: what the run is to end by
-
-    def refuse_other_metrics(self, metrics: MetricRecord) -> None:
-        """Refuse an evaluation without the metric that a run is to end by."""
-        for argument in self.awaited:
-            name, keys = self._named(argument)
-            if _metric([metrics], keys) is None:
-                there = ", ".join(map(shown, metrics)) or "no metric at all"
-                problem = f"{argument}: an evaluation must have the metric {' or '.join(map(repr, keys))}, got {there}"
-                raise FedfloorError(f"{problem}. Return it, or name another one with {name}_key")
-
-    def refuse_absence(self, records: Sequence[RoundRecord]) -> None:
-        """Refuse to be content with a run that was to end by a metric that has never come."""
-        for argument in self.awaited:
-            name, keys = self._named(argument)
-            if records and all(getattr(record, name) is None for record in records):
-                problem = f"{argument}: no evaluation in {counted(len(records), 'round')} had a number as the metric"
-                advice = "Check evaluate_fn and the evaluations of the nodes"
-                raise FedfloorError(f"{problem} {' or '.join(map(repr, keys))}. {advice}")
-
-    def _named(self, argument: str) -> tuple[str, tuple[str, ...]]:
-        name = argument.removeprefix("until_")
-        return name, self.accuracy if name == "accuracy" else self.loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,13 +86,14 @@ class FlowerPlant:
     keys: MetricKeys
     arrays: ArrayRecord
     needs_losses: bool = False  #: the policy decides by training losses
-    alike: bool = True  #: replies must have the arrays that were sent, and the metrics of other replies
+    must_match: bool = True  #: replies must have the arrays that were sent, and the metrics of other replies
     result: Result = field(default_factory=Result)
     last_loss: Floats = field(init=False)  #: (M,) [1] training loss when the floor last completed a round; nan: never
     _simulated: SimulatedPlant = field(init=False)
     _memory: StrategyMemory = field(init=False)
     _rules: ReplyRules = field(init=False)
-    _has_learnt: bool = field(init=False, default=False)  #: a reply has been aggregated, or a checkpoint restored
+    _had_usable: bool = field(init=False, default=False)  #: a reply could be used, or a checkpoint was restored
+    _wrong: set[int] = field(init=False, default_factory=set)  #: floors that sent what cannot be used before that
     _initial: dict[str, JsonValue] = field(init=False)  #: shapes of the arrays that the run begins with
     _reported: set[int] = field(init=False, default_factory=set)  #: floors whose samples are known
     _present: Mapping[int, int] = field(init=False, default_factory=dict)  #: node ids by floor, in this round
@@ -133,7 +102,7 @@ class FlowerPlant:
         self._simulated = SimulatedPlant(self.scenario, simulated_rates(self.scenario))
         configs = {"train_config": self.exchange.train_config, "evaluate_config": self.exchange.evaluate_config}
         self._memory = StrategyMemory.of(self.strategy, configs)
-        self._rules = ReplyRules.of(self.strategy, alike=self.alike)
+        self._rules = ReplyRules.of(self.strategy, must_match=self.must_match)
         self._initial = {name: list(array.shape) for name, array in self.arrays.items()}
         self.last_loss = np.full(len(self.scenario.floors), np.nan)
 
@@ -236,7 +205,7 @@ class FlowerPlant:
         if not isinstance(order, list) or sorted(map(str, order)) != sorted(state.weights):
             raise ValueError(f"arrays: must name the tensors of the model, got {shown(order)}")
         self.arrays = self.result.arrays = record_of({str(name): state.weights[str(name)] for name in order})
-        self._has_learnt = True
+        self._had_usable = True
 
     def _train(self, floors: Sequence[int]) -> tuple[dict[int, float], dict[int, Message]]:
         """When each floor's message was made [s], and the replies whose models were aggregated, by floor."""
@@ -273,12 +242,16 @@ class FlowerPlant:
             )
             return sent, {}
         self.arrays = self.result.arrays = arrays
-        self._has_learnt = True
         return sent, usable
 
     def _compare_samples(self, replies: Mapping[int, Message]) -> None:
-        """Say once of every floor if its node has another number of samples than the scenario."""
-        counts = {m: count for m, count in self._rules.counts(replies).items() if m not in self._reported}
+        """Say once of every floor if its node has another number of samples than the scenario.
+
+        Other weights than Flower's usual one need not be numbers of samples.
+        """
+        if self._rules.weight != _SAMPLES:
+            return
+        counts = {m: count for m, count in self._rules.weights(replies).items() if m not in self._reported}
         self._reported |= counts.keys()
         remark = samples_remark(counts, self.scenario)
         if remark:
@@ -289,27 +262,34 @@ class FlowerPlant:
     ) -> tuple[dict[int, Message], dict[int, str]]:
         """The replies to training messages, by floor in one order however they came in, and what is wrong with each.
 
-        A floor without a reply is only among the problems. If nobody has sent a model yet that can be used, it is the
-        app that is wrong, not a node.
+        A floor without a reply is only among the problems.
         """
         exchange = self.exchange
         asked = {chosen[message.metadata.dst_node_id]: message for message in messages}
         received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
-        replies = {
-            m: without_control_characters(received[node], asked[m]) for node, m in chosen.items() if node in received
-        }
+        replies = {m: with_safe_error(received[node], asked[m]) for node, m in chosen.items() if node in received}
         problems = self._rules.of_training(replies, {m: message.content for m, message in asked.items()})
         missing = [m for m in asked if m not in replies]
         problems |= dict.fromkeys(missing, f"no answer within {exchange.timeout:g} s")
         for m, problem in problems.items():
             if problem:
                 log(WARNING, "fedfloor: %s is lost: %s", self.scenario.floors[m].name, problem)
-        wrong = [problems[m] for m, reply in replies.items() if problems[m] and reply.has_content()]
-        if len(wrong) == len(asked) > 1 and not self._has_learnt:
-            advice = ", or pass check_replies=False if your strategy expects such replies" if self.alike else ""
-            problem = f"no reply to the first training message can be used: {wrong[0]}"
-            raise FedfloorError(f"{problem}. Correct the ClientApp{advice}")
+        self._had_usable = self._had_usable or any(not problems[m] for m in replies)
+        self._refuse_app({m: problems[m] for m, reply in replies.items() if problems[m] and reply.has_content()})
         return replies, problems
+
+    def _refuse_app(self, wrong: Mapping[int, str]) -> None:
+        """Refuse an app of which two floors have sent what cannot be used, and nobody anything else so far.
+
+        `wrong` are the problems of this round, by floor. A floor that is alone in the plant decides by itself.
+        """
+        if self._had_usable or not wrong:
+            return
+        self._wrong |= wrong.keys()
+        if len(self._wrong) >= min(2, len(self.scenario.floors)):
+            advice = ", or pass check_replies=False if your strategy expects such replies" if self.must_match else ""
+            problem = f"no reply so far can be used: {next(iter(wrong.values()))}"
+            raise FedfloorError(f"{problem}. Correct the ClientApp{advice}")
 
     def _refuse_other_nodes(self, nodes: Sequence[int], chosen: Mapping[int, int]) -> None:
         if sorted(nodes) == sorted(chosen):
@@ -320,7 +300,7 @@ class FlowerPlant:
 
     def _loss(self, m: int, reply: Message) -> float:
         """Training loss that a node reports; nan if it reports none."""
-        found = _metric(reply.content.metric_records.values(), self.keys.train_loss)
+        found = metric_in(reply.content.metric_records.values(), self.keys.train_loss)
         if found is None and self.needs_losses:
             problem = f"the reply of {self.scenario.floors[m].name} has no metric {self.keys.train_loss[0]!r}"
             advice = "Name the metric with train_loss_key, or choose another policy"
@@ -344,59 +324,33 @@ class FlowerPlant:
             log(INFO, "\t└──> Aggregated MetricRecord: %s", by_nodes)
             self.result.evaluate_metrics_clientapp[number] = by_nodes
         by_server = self.evaluate_centrally(number)
-        return self._result_in(by_nodes if exchange.evaluate_fn is None else by_server)
+        return self.keys.result_in(by_nodes) if exchange.evaluate_fn is None else by_server
 
     def _checked_evaluations(self, messages: Sequence[Message]) -> list[Message]:
-        """The replies to evaluation messages that can be averaged, and those that are errors.
-
-        A share outside 0 to 1 is left out only if others are inside: if none is, the app means something else by it.
-        """
+        """The replies to evaluation messages that can be averaged, and those that are errors."""
         if not messages:
             return []
         exchange = self.exchange
         asked = {message.metadata.dst_node_id: message for message in messages}
         received = replies_to(messages, exchange.grid.send_and_receive(messages, timeout=exchange.timeout))
-        replies = {node: without_control_characters(reply, asked[node]) for node, reply in received.items()}
-        problems = self._rules.of_evaluation(replies, (*self.keys.accuracy, *self.keys.loss))
-        usable = [node for node, problem in problems.items() if not problem]
-        shares = {node: _metric(replies[node].content.metric_records.values(), self.keys.accuracy) for node in usable}
-        wrong = {node: share for node, share in shares.items() if share is not None and not _is_share(share[1])}
-        if len(wrong) < len(usable):
-            problems |= {
-                node: f"the metric {key!r} must be from 0 to 1, got {value:g}" for node, (key, value) in wrong.items()
-            }
+        replies = {node: with_safe_error(reply, asked[node]) for node, reply in received.items()}
+        problems = evaluation_problems(replies, self._rules, self.keys)
         names = {node: self.scenario.floors[m].name for m, node in self._present.items()}
         for node, problem in problems.items():
             if problem:
                 log(WARNING, "fedfloor: the evaluation by %s does not count: %s", names.get(node, node), problem)
         return [reply for node, reply in replies.items() if reply.has_error() or not problems[node]]
 
-    def _result_in(self, metrics: MetricRecord | None) -> tuple[float | None, float | None]:
-        """Accuracy and loss of an evaluation; an accuracy that is not a share is refused."""
-        records = [] if metrics is None else [metrics]
-        if metrics is not None:
-            self.keys.refuse_other_metrics(metrics)
-        found, loss = _metric(records, self.keys.accuracy), _metric(records, self.keys.loss)
-        accuracy = None if found is None or not math.isfinite(found[1]) else found[1]
-        if found is not None and accuracy is not None and not _is_share(accuracy):
-            problem = f"metric {found[0]!r}: must be from 0 to 1, got {accuracy:g}"
-            raise FedfloorError(f"{problem}. Return the share of samples that are right, or name another accuracy_key")
-        return (
-            None if accuracy is None else min(max(accuracy, 0.0), 1.0),
-            None if loss is None or not math.isfinite(loss[1]) else loss[1],
-        )
-
-    def evaluate_centrally(self, number: int) -> MetricRecord | None:
-        """What the server's own evaluation says after so many rounds; None without one."""
+    def evaluate_centrally(self, number: int) -> tuple[float | None, float | None]:
+        """Accuracy and loss by the server's own evaluation after so many rounds; None where there is none."""
         if self.exchange.evaluate_fn is None:
-            return None
+            return None, None
         metrics = self.exchange.evaluate_fn(number, self.arrays)
         log(INFO, "\t└──> MetricRecord of the server: %s", metrics)
         if metrics is not None:
             refuse_other("evaluate_fn: its result", metrics, MetricRecord, "Return MetricRecord({...}) or None")
             self.result.evaluate_metrics_serverapp[number] = metrics
-            self._result_in(metrics)
-        return metrics
+        return self.keys.result_in(metrics)
 
 
 @contextmanager
@@ -415,20 +369,6 @@ def _content_with(strategy: Strategy, count: int) -> Iterator[None]:
     finally:
         for layer, name, least in limits:
             setattr(layer, name, least)
-
-
-def _is_share(value: float) -> bool:
-    return -_ROUNDING <= value <= 1.0 + _ROUNDING
-
-
-def _metric(records: Iterable[MetricRecord], keys: Sequence[str]) -> tuple[str, float] | None:
-    """The first key that is there, in the first record that has one, and its number; None if there is none."""
-    for record in records:
-        for key in keys:
-            value = record.get(key)
-            if isinstance(value, int | float):
-                return key, float(value)
-    return None
 
 
 def _with_lost(predicted: Outcome, lost: Sequence[int]) -> Outcome:

@@ -13,13 +13,14 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
-from fedfloor.arguments import checked, path_or_none, refuse_other
+from fedfloor.arguments import checked, class_problem, path_or_none, refuse_other
 from fedfloor.errors import FedfloorError, PolicyError, RunLogError, ScenarioError, counted, shown
 from fedfloor.flower.describing import model_remarks
 from fedfloor.flower.errors import logged_errors
+from fedfloor.flower.evaluating import MetricKeys
 from fedfloor.flower.memory import layers_of
 from fedfloor.flower.nodes import FloorNodes
-from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, MetricKeys, refuse_arrays, refuse_sampling
+from fedfloor.flower.plant import Evaluate, FlowerExchange, FlowerPlant, refuse_arrays, refuse_sampling
 from fedfloor.rounds.listeners.stop import Until
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import result_of_test
@@ -69,8 +70,8 @@ class FedFloor(Strategy):
         of `evaluate_fn` if there is one. Left out, those of Flower's quickstarts: `train_loss`; `accuracy` or
         `eval_acc`; `loss` or `eval_loss`.
     check_replies
-        Count a floor as lost if its reply does not have the arrays that it was sent, by name and shape, or other
-        metrics than most replies. Pass False for a strategy that expects other replies. Numbers that would spoil the
+        Count a floor as lost if its reply lacks the arrays that it was sent, by name and shape, or has other metrics
+        than most replies. Pass False for a strategy that expects other replies. Numbers that would spoil the
         model, such as nan, are refused in any case.
     """
 
@@ -109,9 +110,7 @@ class FedFloor(Strategy):
             accuracy=("accuracy", "eval_acc") if accuracy_key is None else (accuracy_key,),
             loss=("loss", "eval_loss") if loss_key is None else (loss_key,),
             awaited=tuple(
-                name
-                for name, end in (("until_accuracy", until_accuracy), ("until_loss", until_loss))
-                if end is not None
+                name for name, end in (("accuracy", until_accuracy), ("loss", until_loss)) if end is not None
             ),
         )
 
@@ -155,7 +154,7 @@ class FedFloor(Strategy):
         """Refuse to wait for a metric if nobody evaluates."""
         shares = [getattr(layer, "fraction_evaluate", None) for layer in layers_of(self.strategy)]
         if self.keys.awaited and evaluate_fn is None and 0.0 in shares:
-            problem = f"{self.keys.awaited[0]}: nobody evaluates, so no metric can reach it"
+            problem = f"until_{self.keys.awaited[0]}: nobody evaluates, so no metric can reach it"
             raise FedfloorError(f"{problem}. Pass evaluate_fn to start, or set fraction_evaluate above 0")
 
     def _planned(self, rounds: int) -> PlannedRun:
@@ -199,7 +198,7 @@ class FedFloor(Strategy):
                 self.keys,
                 arrays,
                 needs_losses=losses,
-                alike=self.check_replies,
+                must_match=self.check_replies,
             )
             if earlier is None:
                 if options.resume:
@@ -213,12 +212,14 @@ class FedFloor(Strategy):
                     log(WARNING, "fedfloor: checkpoints do not keep %s of the strategy", name)
                 folder.begin(text, plant.index, copies=copies_of(scenario), about=self._about(exchange))
             until = Until.of(options)
-            records = [] if earlier is None else list(earlier.records)
+            missing = set(self.keys.awaited)
+            for record in () if earlier is None else earlier.records:
+                missing &= self.keys.missing_in(record)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
-                records.append(ended.record)
+                missing &= self.keys.missing_in(ended.record)
                 _show(ended.record, scenario.rounds)
-            if len(records) >= scenario.rounds:
-                self.keys.refuse_absence(records)
+            for remark in self.keys.absence_remarks(sorted(missing), plant.index):
+                log(WARNING, "fedfloor: %s", remark)
         if planned.folder is not None:
             log(INFO, "fedfloor: next: fedfloor report %s", planned.folder.absolute())
         return plant.result
@@ -289,8 +290,7 @@ def _refuse_strategy(strategy: object) -> None:
     """Refuse what is no strategy that can be wrapped."""
     advice = "Wrap one of flwr.serverapp.strategy, such as FedAvg()"
     if isinstance(strategy, type):
-        name = strategy.__name__
-        raise FedfloorError(f"strategy: is the class {name}, not an object of it. Write {name}()")
+        raise FedfloorError(f"strategy: {class_problem(strategy)}")
     if any(kind.__module__.startswith("flwr.server.strategy") for kind in type(strategy).__mro__):
         problem = f"strategy: {type(strategy).__name__} is a strategy of Flower's older API, flwr.server.strategy"
         raise FedfloorError(f"{problem}. {advice}, in a ServerApp with @app.main()")

@@ -28,8 +28,8 @@ def refuse_undeployable(scenario: Scenario, label: str) -> None:
     obstacles = list(_obstacles(scenario))
     if obstacles:
         problems = ". ".join(f"{obstacle.problem}. {obstacle.advice}" for obstacle in obstacles)
-        options = " ".join(f"--set {setting}" for obstacle in obstacles for setting in obstacle.settings)
-        raise DeploymentError(f"{label}: {problems}. On the command line: {options}")
+        settings = ", ".join(setting for obstacle in obstacles for setting in obstacle.settings)
+        raise DeploymentError(f"{label}: {problems}. As settings: {settings}")
 
 
 def _obstacles(scenario: Scenario) -> Iterator[_Obstacle]:

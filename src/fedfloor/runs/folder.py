@@ -229,9 +229,10 @@ def refuse_other_runs(path: Path) -> None:
     below = runs_below(path)
     if below:
         problem = f"is not empty: it holds the runs {_listed(below)}"
+        how = "with --resume, or resume=True in Python"
         one = f"Resume one of them by naming its own folder {path / below[0]}"
         several = "all of them by naming all their policies"
-        raise RunLogError(f"{path}: {problem}. {one}, or {several}. For a new run, name another folder")
+        raise RunLogError(f"{path}: {problem}. {one}, or {several}, {how}. For a new run, name another folder")
 
 
 def runs_below(path: Path) -> list[str]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fedfloor.arguments import checked
-from fedfloor.errors import PolicyError, ScenarioError, named, shown
+from fedfloor.errors import FedfloorError, MissingExtraError, PolicyError, ScenarioError, named, shown
 from fedfloor.runs.folder import SCENARIO, refuse_filled, refuse_other_runs, runs_below
 from fedfloor.runs.profile import inferred_layers
 from fedfloor.runs.trust import refuse_code
@@ -96,13 +96,22 @@ def _blaming(source: ScenarioSource, overrides: Sequence[str]) -> Iterator[None]
     """Let errors about a value that an override has set name the override, and not the file."""
     try:
         yield
-    except ScenarioError as error:
-        for override in reversed(overrides):
-            path = re.sub(r"\.(\d+)", r"[\1]", override.partition("=")[0].strip())
-            place = str(error).removeprefix(f"{label_of(source)}: ")
-            if place != str(error) and re.match(rf"{re.escape(path)}[.:\[]", place):
-                raise ScenarioError(f"--set {named(override)}: {place}") from None
+    except MissingExtraError:
         raise
+    except FedfloorError as error:
+        place = str(error).removeprefix(f"{label_of(source)}: ")
+        for override in reversed(overrides):
+            if place != str(error) and _is_about(override.partition("=")[0].strip(), place):
+                raise type(error)(f"setting {named(override)}: {place}") from None
+        raise
+
+
+def _is_about(key: str, place: str) -> bool:
+    """Whether a message that begins with a place in a scenario is about this key, or about what is below it."""
+    path = re.escape(re.sub(r"\.(\d+)", r"[\1]", key))
+    section, _, setting = key.partition(".settings.")
+    below = rf"{re.escape(section)}\.settings of [^:]*(:[^:]*)?: (unknown setting ')?{re.escape(setting)}\b"
+    return re.match(rf"{path}[.:\[ ]", place) is not None or (bool(setting) and re.match(below, place) is not None)
 
 
 def resolve(
@@ -212,13 +221,13 @@ def planned_run(
         file, origin = _resolved(scenario, overrides, seed=seed, rounds=rounds, own=own)
         label = origin.label
         resolved = build(file, label).resolved_from(origin)
-    if policy is None:
-        refuse_code(file, "policy", file=label, own=own, overrides=overrides)
-    if training:
-        refuse_code(file, "model", "data", "aggregation", file=label, own=own, overrides=overrides)
-    if training or ":" not in resolved.aggregation.rule:
-        make_rule(resolved.aggregation, label)  # a wrong one is refused before anything is read or written
-    run = _decided_by(policy, file, resolved, label)
+        if policy is None:
+            refuse_code(file, "policy", file=label, own=own, overrides=overrides)
+        if training:
+            refuse_code(file, "model", "data", "aggregation", file=label, own=own, overrides=overrides)
+        if training or ":" not in resolved.aggregation.rule:
+            make_rule(resolved.aggregation, label)  # a wrong one is refused before anything is read or written
+        run = _decided_by(policy, file, resolved, label)
     if needs_training(run.scheduler) and not (training or losses):
         problem = "needs training, which a simulation does not do"
         advice = "Choose another policy, or train with `fedfloor run`"

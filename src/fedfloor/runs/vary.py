@@ -154,15 +154,10 @@ def planned_grid(
     runs: list[PlannedRun] = []
     for texts in combinations:
         set_here = [f"{key}={text}" for key, text in zip(axes, texts, strict=True)]
-        try:
-            runs += [
-                planned_run(scenario, policy, rounds, seed=seed, overrides=[*overrides, *set_here], own=own)
-                for policy in chosen
-            ]
-        except FedfloorError as error:  # the user has written it in another place
-            for text in set_here:
-                error.args = (str(error).replace(f"--set {named(text)}", f"{word}{named(text)}"),)
-            raise
+        runs += [
+            planned_run(scenario, policy, rounds, seed=seed, overrides=[*overrides, *set_here], own=own)
+            for policy in chosen
+        ]
     labels = [str(run.policy) for run in runs[: len(chosen)]]
     for label in labels:
         if labels.count(label) > 1:

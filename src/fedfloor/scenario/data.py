@@ -32,7 +32,7 @@ _LABEL_COLUMN, _TEST_SHARE = "label", 0.2
 _DEFAULTS = {"label_column": _LABEL_COLUMN, "test_share": _TEST_SHARE, "test_by": "recording"}
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
-Text = Annotated[str, Field(min_length=1, max_length=200)]
+Text = Annotated[str, Field(min_length=1, max_length=250)]
 Share = Annotated[float, Strict(), Field(gt=0, lt=1)]
 
 

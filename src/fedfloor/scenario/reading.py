@@ -102,7 +102,7 @@ def parse_model(table: TomlTable, overrides: Sequence[str]) -> Model:
     for override in overrides:
         if not override.startswith("model."):
             raise ScenarioError(
-                f"--set {named(override)}: only model.* keys have an effect here, as in --set model.width=0.5"
+                f"setting {named(override)}: only model.* keys have an effect here, such as model.width=0.5"
             )
         _apply(override, scenario)
     try:
@@ -164,11 +164,11 @@ def read_table(source: str | Path) -> TomlTable:
 
 def _apply(override: str, table: TomlTable) -> None:
     """Set one value in the table: `training.local_iterations=3`, `floors.0.gateway.memory_gb=2`."""
-    label = f"--set {named(override)}"
+    label = f"setting {named(override)}"
     path, equals, text = override.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
-        raise ScenarioError(f"{label}: must be section.key=value, as in --set training.local_iterations=3")
+        raise ScenarioError(f"{label}: must be section.key=value, such as training.local_iterations=3")
     value = value_of(text, label)
     place: object = table
     for depth, key in enumerate(keys):
@@ -196,9 +196,9 @@ def value_of(text: str, label: str) -> object:
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
-        return text.strip()  # a bare word is a string: --set costs.model=paper
+        return text.strip()  # a bare word is a string: costs.model=paper
     if len(parsed) > 1:
-        raise ScenarioError(f"{label}: sets more than one value. Repeat --set for each of them")
+        raise ScenarioError(f"{label}: sets more than one value. Write each of them as a setting of its own")
     return parsed["value"]
 
 

@@ -75,7 +75,7 @@ class EvaluateTask(Task[tuple[Ints | None, float]]):
 
     @property
     def vectors(self) -> int:
-        """None."""
+        """Zero: an evaluation fills no vector."""
         return 0
 
     def run(self, work: Work, weights: Vector, out: Vector) -> tuple[Ints | None, float]:  # noqa: ARG002

@@ -101,16 +101,25 @@ def _floor_of(message: Message, context: Context, config: FloorsConfig) -> tuple
     first = RecordDict({name: message.content[name] for name in ("welcome", "welcome" + TENSORS)})
     text = only(heard_in(first, [Welcome]), Welcome).task
     task = parse_task(text, FloorTask, "the server")
-    network = _network(task.devices[0].model, task.devices[0].seed, threading.get_ident())
+    network = _NETWORKS.of(task.devices[0].model, task.devices[0].seed)
     floor = WholeFloor(task, _held(text, str(context.node_config.get("data", "")), config), network)
     orders = expected_orders(task, network.layout)
     return floor, heard_in(message.content, [Welcome, Inputs, Settled, *orders])
 
 
-@lru_cache(maxsize=2)
-def _network(model: Model, seed: int, thread: int) -> BuiltNetwork:  # noqa: ARG001
-    """The network of a thread, for one message after the other: every message brings its weights."""
-    return BuiltNetwork(model, seed)
+class _Networks(threading.local):
+    """The last network of every thread, for one message after the other: every message brings its weights."""
+
+    _last: tuple[Model, int, BuiltNetwork] | None = None
+
+    def of(self, model: Model, seed: int) -> BuiltNetwork:
+        """The network of a model; built again only if the last one was another."""
+        if self._last is None or self._last[:2] != (model, seed):
+            self._last = (model, seed, BuiltNetwork(model, seed))
+        return self._last[2]
+
+
+_NETWORKS = _Networks()
 
 
 @lru_cache(maxsize=8)

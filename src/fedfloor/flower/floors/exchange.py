@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedfloor.characters import safe_line
 from fedfloor.deploy.fields import LinkError
-from fedfloor.deploy.session import quoted
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  #: [s] between two looks for replies
 _AFTERWARDS = 60.0  #: [s] that a message outlives the wait for its reply
@@ -34,7 +34,7 @@ class Pending:
         if self.reply is None:
             raise LinkError(self.reason)
         if self.reply.has_error():
-            raise LinkError(quoted(f"Flower: {self.reply.error.reason}"))
+            raise LinkError(safe_line(f"Flower: {self.reply.error.reason}"))
         return self.reply.content
 
 

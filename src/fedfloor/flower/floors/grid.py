@@ -16,6 +16,7 @@ from flwr.serverapp import Grid
 
 from fedfloor import __version__
 from fedfloor.arrays import Bools, Vector
+from fedfloor.characters import safe_line
 from fedfloor.deploy.coding import Envelope
 from fedfloor.deploy.fields import LinkError
 from fedfloor.deploy.joining import JoiningProfile
@@ -44,7 +45,6 @@ from fedfloor.deploy.orders import (
     order_message,
 )
 from fedfloor.deploy.scaling import agreed, checked_sums
-from fedfloor.deploy.session import quoted
 from fedfloor.deploy.surveying import checked_names
 from fedfloor.deploy.tasks import FloorTask, task_text
 from fedfloor.errors import DeploymentError, FailedRunError, shown
@@ -111,7 +111,7 @@ class GridFloors:
         missing = [task.floor for m, task in enumerate(self.tasks) if m not in self._nodes]
         if missing:
             problem = f"no SuperNode has said within {self.config.wait:g} s that it is {', '.join(missing)}"
-            _LOG.log(WARNING, "%s. The run begins without; they get orders once they join.", problem)
+            _LOG.log(WARNING, "%s. The run begins without them; they get orders once they join.", problem)
         wait = self.config.patience + self.config.wait
 
         def summed(floor: int, heard: Sequence[Envelope]) -> Sums:
@@ -237,7 +237,7 @@ class GridFloors:
         heard = heard_in(content, [Sums, Profile, Trained, Compared, Failed, *tensors])
         for entry in heard:
             if isinstance(entry.message, Failed):
-                raise LinkError(quoted(entry.message.reason))
+                raise LinkError(safe_line(entry.message.reason))
         return heard
 
     def _note_seconds(self, content: RecordDict, done: Pending) -> float:

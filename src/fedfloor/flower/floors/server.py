@@ -15,10 +15,10 @@ from flwr.superlink.grid import InMemoryGrid
 from fedfloor.deploy.serving import DeployedRun, Rounds, serve_over
 from fedfloor.deploy.tasks import FloorTask
 from fedfloor.errors import DeploymentError, counted
-from fedfloor.flower.errors import APP_CONFIG, logged_errors
+from fedfloor.flower.errors import logged_errors
 from fedfloor.flower.floors.config import FloorsConfig, Table
 from fedfloor.flower.floors.grid import GridFloors
-from fedfloor.flower.nodes import simulated_floors
+from fedfloor.flower.nodes import refuse_other_count
 from fedfloor.rounds.events import Event
 from fedfloor.runs.about import About
 from fedfloor.runs.planned import planned_run, with_folders
@@ -32,7 +32,7 @@ def server_app_for(defaults: Table) -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        with logged_errors(APP_CONFIG):
+        with logged_errors():
             run_over(grid, FloorsConfig.of(defaults, context.run_config))
 
     return app
@@ -54,7 +54,7 @@ def run_over(grid: Grid, config: FloorsConfig) -> DeployedRun:
         reason = "the time that Flower itself takes would be learnt as a weak radio link"
         raise DeploymentError(f"app config: clock: {problem}: {reason}. Set deploy.gains = 'weather', or the clock")
     if isinstance(grid, InMemoryGrid):
-        simulated_floors(grid, len(planned.scenario.floors), config.scenario)
+        refuse_other_count(grid, len(planned.scenario.floors), config.scenario)
     if planned.first_delay:
         _LOG.log(INFO, "The first round takes longer: %s", planned.first_delay)
     (planned,) = with_folders([planned], Path(config.out) if config.out else None, resume=config.resume)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Bools, Floats, Vector
 from fedfloor.errors import AggregationError, FedfloorError, shown
-from fedfloor.references import where_raised
+from fedfloor.references import is_foreign, where_raised
 from fedfloor.training.aggregation.contract import Gathered, Memory, Rule, Step, Update
 from fedfloor.training.aggregation.gaps import Gaps, next_gaps
 from fedfloor.training.exchange import Exchange
@@ -47,13 +47,8 @@ class Aggregator:
     _steps: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        if self._is_own:
+        if is_foreign(type(self.rule)):
             self._untouched = copy.deepcopy(self.rule)
-
-    @property
-    def _is_own(self) -> bool:
-        """Whether the rule is the user's."""
-        return not type(self.rule).__module__.startswith("fedfloor.")
 
     def combined(self, weights: Vector, arrived: Sequence[Arrived]) -> Vector:
         """The next weights (P,) from what arrived, in the order of the floors.
@@ -127,7 +122,7 @@ class Aggregator:
         except BaseException as error:  # the rule may be the user's and do anything
             raise AggregationError(f"aggregation rule {name}: step failed: {where_raised(error)}") from error
         problem = _problem(step, gathered.weights.size)
-        if not problem and self._is_own and np.isfinite(gathered.mean).all():
+        if not problem and is_foreign(type(self.rule)) and np.isfinite(gathered.mean).all():
             wrong = step.weights[~np.isfinite(step.weights)]  # not of the training, whose models are finite
             problem = f"weights must be finite, as the mean of the models is, got {wrong[0]}" if wrong.size else ""
         if problem:

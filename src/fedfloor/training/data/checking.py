@@ -13,7 +13,7 @@ from fedfloor.scenario.model import Model
 
 
 def checked_pair(
-    samples: object, labels: object, *, label: str, model: Model, predicts: bool
+    samples: object, labels: object, *, label: str, model: Model, predicts_numbers: bool
 ) -> tuple[npt.NDArray[np.generic], Labels]:
     """Samples as uint8 or float32, and labels as int64, or as float32 if numbers are predicted.
 
@@ -27,7 +27,7 @@ def checked_pair(
         problem = f"samples must be (n, {', '.join(map(str, model.input))}) and labels (n,)"
         raise DataError(f"{label}: {problem}, got {inputs.shape} and {targets.shape}")
     checked = inputs if inputs.dtype == np.uint8 else _in_float32(inputs, label, "samples", "uint8 or float32")
-    if predicts:
+    if predicts_numbers:
         return checked, _in_float32(targets, label, "labels", "float32")
     return checked, _checked_classes(targets, label, model.classes)
 
@@ -49,6 +49,8 @@ def _in_float32(values: npt.NDArray[Any], label: str, what: str, kinds: str) -> 
         numbers = values.astype(np.float32)
     wrong = np.argwhere(~np.isfinite(numbers))
     if wrong.size:
-        problem = f"{what} must be finite, got {values[tuple(wrong[0])]} at sample {wrong[0][0]}"
+        value = values[tuple(wrong[0])]
+        must = f"fit float32 (up to {np.finfo(np.float32).max:.2g})" if np.isfinite(value) else "be finite"
+        problem = f"{what} must {must}, got {value} at sample {wrong[0][0]}"
         raise DataError(f"{label}: {problem}. Remove or replace it")
     return numbers

@@ -344,4 +344,4 @@ def _checked(name: str, place: str, pair: Any, scenario: Scenario) -> tuple[Any,
         samples, labels = pair[0], pair[1]
     except (TypeError, ValueError, IndexError, KeyError):
         raise DataError(f"{label}: must be (samples, labels), got a {type(pair).__name__}") from None
-    return checked_pair(samples, labels, label=label, model=scenario.model, predicts=predicts)
+    return checked_pair(samples, labels, label=label, model=scenario.model, predicts_numbers=predicts)

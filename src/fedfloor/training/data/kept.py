@@ -20,7 +20,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 _WORTH = 1.0  #: [s] of reading from which on the arrays are kept
 _STAMP = "stamp"
-_VERSION = 2  #: of what is kept
+_VERSION = 3  #: of what is kept
 
 
 def cache_folder() -> Path:

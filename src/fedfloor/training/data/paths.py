@@ -30,8 +30,8 @@ class NamedFile:
 def named_files(pattern: str, *, folders: bool = False) -> list[NamedFile]:
     """All files that match an absolute pattern, sorted by their paths, or all folders; there must be at least one.
 
-    A file that links lead to several times is listed once, unless its paths say other devices or labels. What is
-    hidden matches only a part of the pattern that begins with a point too.
+    A file that links lead to several times is listed once, unless its paths say other devices or labels. Hidden
+    names match only where that part of the pattern begins with a dot.
     """
     shape, is_wanted = _compiled(pattern.rstrip("/")), stat.S_ISDIR if folders else stat.S_ISREG
     matches = ((path, shape.fullmatch(str(path))) for path in _places(pattern) if is_wanted(_mode(path)))
@@ -145,6 +145,10 @@ def _mode(path: Path) -> int:
     try:
         return path.stat().st_mode
     except PermissionError as error:
+        if path.is_symlink():
+            problem = f"leads to {named(path.readlink())}, which may not be entered: {error.strerror or error}"
+            advice = "Give yourself x of the folders that lead there, or leave the link out of data.name"
+            raise DataError(f"{named(path)}: {problem}. {advice}") from None
         raise _unreadable(path.parent, error) from None
     except OSError:  # no such file, a link to none or to itself, or too long a name
         return 0

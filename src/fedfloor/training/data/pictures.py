@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Bools, Ints
+from fedfloor.characters import safe_line
 from fedfloor.errors import DataError, MissingExtraError, named, shown
 from fedfloor.scenario.data import Data
 from fedfloor.streams import key_stream
@@ -168,7 +169,7 @@ def _read_one(pillow: Any, path: Path, shape: tuple[int, ...]) -> npt.NDArray[np
                 pixels = pixels.resize((width, height), pillow.Resampling.BILINEAR)
             return np.asarray(pixels, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
     except Exception as error:  # Pillow raises errors of many kinds on damaged files
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        reason = safe_line(error, 200).rstrip(".") or type(error).__name__
         raise DataError(f"{named(path)}: cannot be read as a picture: {reason}. Replace or remove it") from None
 
 

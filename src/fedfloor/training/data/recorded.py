@@ -18,12 +18,11 @@ from fedfloor.scenario.resolved import Scenario
 from fedfloor.streams import key_stream
 from fedfloor.training.data.paths import MissingFilesError, NamedFile, named_files
 from fedfloor.training.data.pictures import check_pictures, read_pictures
+from fedfloor.training.data.tables import LONGEST_TEXT
 from fedfloor.training.data.windows import TEST, TRAINING, check_windows, read_windows, sides
 
 #: told how much has been read, as in "3 of 40 files"
 OnStep: TypeAlias = Callable[[str], None]
-
-_LONGEST = 200  #: characters of a label
 
 #: samples, labels, holders and sides, all of length D, and which files they are from
 _Read: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.str_], Ints, str]
@@ -164,8 +163,8 @@ def _refuse_strangers(scenario: Scenario, holders: npt.NDArray[np.str_]) -> None
 
 def _refuse_label(scenario: Scenario, label: str) -> None:
     """Refuse a class whose name cannot be written and shown."""
-    if len(label) > _LONGEST or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in label):
-        problem = f"a label must have at most {_LONGEST} characters and no control characters, got {shown(label)}"
+    if len(label) > LONGEST_TEXT or any(unicodedata.category(sign) in ("Cc", "Cs") for sign in label):
+        problem = f"a label must have at most {LONGEST_TEXT} characters and no control characters, got {shown(label)}"
         raise DataError(f"data {named(scenario.data.name)}: {problem}. Rename it in the files or their names")
 
 

@@ -1,6 +1,6 @@
 """Columns of sensor files: CSV with the standard library or, faster, with pyarrow; Parquet with pyarrow."""
 
-__all__ = ["Columns", "Table", "read_table"]
+__all__ = ["LONGEST_TEXT", "Columns", "Table", "read_table"]
 
 import contextlib
 import csv
@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedfloor.arrays import Floats
+from fedfloor.characters import safe_line
 from fedfloor.errors import DataError, MissingExtraError, advice_for, named, shown
 
 Texts = npt.NDArray[np.str_]
 
 _ROWS = 65_536  #: rows that are converted at once
 _LONGEST = 1 << 20  #: characters of the first line
-_LONGEST_TEXT = 250  #: characters of a cell with text; all cells of a column take as much memory as the longest
+LONGEST_TEXT = 250  #: characters of a cell with text; all cells of a column take as much memory as the longest
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -65,14 +66,18 @@ def _read_csv(path: Path, columns: Columns) -> Table:
     numbers = (*channels, *columns.numbers)
     fast = _fast_columns(path, delimiter, numbers, (*columns.texts, *columns.times))
     arrays = _plain_columns(path, header, delimiter, numbers, columns) if fast is None else fast
+    _refuse_empty(path, arrays[channels[0]])
     if delimiter != ",":
         arrays |= {name: np.char.replace(arrays[name], ",", ".") for name in columns.times}
     return _table(path, arrays, channels, columns)
 
 
-def _table(path: Path, arrays: dict[str, npt.NDArray[Any]], channels: tuple[str, ...], columns: Columns) -> Table:
-    if len(arrays[channels[0]]) == 0:
+def _refuse_empty(path: Path, column: npt.NDArray[Any]) -> None:
+    if len(column) == 0:
         raise DataError(f"{named(path)}: has no rows below its header. Remove it, or fill it")
+
+
+def _table(path: Path, arrays: dict[str, npt.NDArray[Any]], channels: tuple[str, ...], columns: Columns) -> Table:
     values = np.stack([arrays[name] for name in channels], axis=1).astype(np.float32)
     numbers = {name: arrays[name] for name in columns.numbers}
     times = {name: _seconds(path, name, arrays[name]) for name in columns.times}
@@ -180,11 +185,11 @@ def _texts(path: Path, name: str, cells: Sequence[str], delimiter: str, done: in
 
 def _first_too_long(cells: Iterable[str]) -> int | None:
     """Place of the first text that has too many characters."""
-    return next((at for at, cell in enumerate(cells) if len(cell) > _LONGEST_TEXT), None)
+    return next((at for at, cell in enumerate(cells) if len(cell) > LONGEST_TEXT), None)
 
 
 def _too_long(path: Path, place: str, name: str, cell: str) -> DataError:
-    problem = f"must have at most {_LONGEST_TEXT} characters, got {len(cell):,}: {shown(cell)}"
+    problem = f"must have at most {LONGEST_TEXT} characters, got {len(cell):,}: {shown(cell)}"
     return DataError(f"{named(path)}: {place}, column {shown(name)}: {problem}. Shorten it")
 
 
@@ -274,7 +279,7 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
     except (arrow.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        problem = f"cannot be read as a Parquet file: {_one_line(error)}"
+        problem = f"cannot be read as a Parquet file: {safe_line(error, 200).rstrip('.')}"
         raise DataError(f"{named(path)}: {problem}. Write it again") from None
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in numbers:
@@ -289,14 +294,10 @@ def _read_parquet(path: Path, columns: Columns) -> Table:
         at = _first_unusable(arrays[name])
         if at is not None:
             raise _unusable(path, f"row {at}", name, float(column[at]))
+    _refuse_empty(path, arrays[channels[0]])
     for name in others:
         arrays[name] = _parquet_texts(path, name, table[name], arrow)
     return _table(path, arrays, channels, columns)
-
-
-def _one_line(error: BaseException) -> str:
-    """What a library says about a file, on one line without a point at its end."""
-    return " ".join(str(error).split())[:200].rstrip(".")
 
 
 def _parquet_texts(path: Path, name: str, column: Any, arrow: Any) -> npt.NDArray[Any]:

@@ -62,7 +62,7 @@ def read_windows(
 def _read(
     files: Sequence[NamedFile], data: Data, predicts: bool, only: str | None, on_file: Callable[[int], None]
 ) -> Arrays:
-    columns, pieces, recordings = _columns(data, predicts), [], dict[tuple[object, object], int]()
+    columns, pieces, recordings = _columns(data, predicts), [], dict[tuple[object, ...], int]()
     for number, file in enumerate(files):
         table = read_table(file.path, columns)
         columns = _with_channels(columns, table)
@@ -79,15 +79,17 @@ def _read(
     return {key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
 
 
-def _among_all(piece: Arrays, file: NamedFile, number: int, known: dict[tuple[object, object], int]) -> Ints:
+def _among_all(piece: Arrays, file: NamedFile, number: int, known: dict[tuple[object, ...], int]) -> Ints:
     """Numbers of the recordings of a file among those of all files, without gaps; `known` gets the new ones.
 
-    Files whose paths say the same recording of a device share its number.
+    Files whose paths say the same recording of a device, and the same label if they say one, share its number.
     """
-    name = file.fields.get("recording")
+    name, label = file.fields.get("recording"), file.fields.get("label")
     own, first, places = np.unique(piece["recordings"], return_index=True, return_inverse=True)
     holders = piece["holders"][first].tolist()
-    keys = [(number, entry) if name is None else (name, holder) for entry, holder in zip(own, holders, strict=True)]
+    keys = [
+        (number, entry) if name is None else (name, holder, label) for entry, holder in zip(own, holders, strict=True)
+    ]
     return np.array([known.setdefault(key, len(known)) for key in keys])[places]
 
 

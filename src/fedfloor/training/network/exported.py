@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from fedfloor.arrays import Floats
+from fedfloor.characters import safe_line
 from fedfloor.errors import ModelError
 from fedfloor.scenario.model import Model
 from fedfloor.training.network.models import build_model
@@ -75,7 +76,7 @@ def load_exported(path: Path, *, own: bool = False) -> ScaledModel:
     except KeyError as error:
         raise ModelError(f"{path}: does not fit its network: it has no {error}. Export it again") from None
     except (TypeError, ValueError, RuntimeError) as error:
-        problem = " ".join(str(error).split()).rstrip(".")
+        problem = safe_line(error, 300).rstrip(".")
         raise ModelError(f"{path}: does not fit its network: {problem}. Export it again") from None
 
 

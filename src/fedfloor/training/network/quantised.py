@@ -121,7 +121,7 @@ class Rounded:
 
 
 def rounded(update: Vector, error: Vector, pieces: Sequence[Piece], bits: int, rng: np.random.Generator) -> Rounded:
-    """Round an update (P,) to which what rounding took before (P,) is added, so that nothing is lost in the long run.
+    """Round an update (P,) plus the error left by earlier rounding (P,).
 
     Raises an OverflowError for a sum that is not finite.
     """
