@@ -11,7 +11,7 @@ import numpy as np
 from fedfloor.arrays import Floats, Ints
 from fedfloor.costs.plant import PlantArrays, arrays_of
 from fedfloor.rounds.record import Absent, GatewayRecord, RoundRecord
-from fedfloor.rounds.summary import counted_cause, error_of_test
+from fedfloor.rounds.summary import counted_cause, value_of_test
 from fedfloor.scenario import Scenario
 
 _ROOM = 64  #: rounds that fit at first
@@ -38,6 +38,7 @@ class Columns:
     def __init__(self, scenario: Scenario, room: int = _ROOM) -> None:
         self.plant: PlantArrays = arrays_of(scenario)
         self.causes: list[str] = []  #: of failures
+        self.predicts_numbers = scenario.training.predicts_numbers
         floors, devices = self.plant.gateways.count, len(self.plant.devices.names)
         self._counts: list[int] = self.plant.devices.on_floor(floors).tolist()
         self._rounds = np.empty((5, room))
@@ -81,8 +82,7 @@ class Columns:
         if self._size == self._rounds.shape[1]:
             self._move(np.arange(self._size), 2 * self._size)
         t, self._size = self._size, self._size + 1
-        tested = _number(record.accuracy), _number(error_of_test(record))
-        self._rounds[:, t] = record.round + 1, record.delay, record.clock, *tested
+        self._rounds[:, t] = record.round + 1, record.delay, record.clock, *self.tested(record)
         for row, of in zip(self._floors[:, t], _OF_FLOORS, strict=False):
             row[:] = [_number(of(gateway)) for gateway in record.gateways]
         self._floors[-1, t] = [self._place_of(gateway.failure) for gateway in record.gateways]
@@ -93,6 +93,11 @@ class Columns:
                 values = [(entry.cut, _number(entry.gateway_frequency_hz), entry.energy_j) for entry in gateway.devices]
                 self._devices[:, t, begin : begin + count] = np.array(values, float).T
             begin += count
+
+    def tested(self, record: RoundRecord) -> tuple[float, float]:
+        """Accuracy and error of a round's model; nan for what its test did not measure, so for at least one."""
+        value = _number(value_of_test(record, predicts_numbers=self.predicts_numbers))
+        return (math.nan, value) if self.predicts_numbers else (value, math.nan)
 
     def _place_of(self, failure: str | None) -> float:
         if failure is None:
@@ -120,6 +125,7 @@ class Columns:
         """The rounds in these places; the numbers are shared, and rounds that are added later are not seen."""
         part = object.__new__(Columns)
         part.plant, part.causes, part._counts = self.plant, self.causes, self._counts
+        part.predicts_numbers = self.predicts_numbers
         part._rounds, part._floors = self.of_rounds[:, at], self.of_floors[:, at]
         part._devices = self.of_devices[:, at]
         part._size = part._rounds.shape[1]

@@ -100,6 +100,15 @@ def test_a_run_that_predicts_numbers_has_an_error_and_the_least_is_the_best(grow
     assert "fig-accuracy-rounds" not in figures["sections"]
 
 
+def test_a_loss_of_a_run_that_predicts_classes_is_no_result(growing: Growing) -> None:
+    growing.change(lambda _, record: record.update(loss=1.5))
+    growing.write(0, 10)
+    state = state_of(Watched(growing.folder))
+    (run,) = state["runs"]
+    assert (run["tested"], run["best"], state["shown"]["tested"]) == (None, None, [])
+    assert {entry[3] for entry in state["shown"]["rounds"]} == {None}
+
+
 def test_predictions_are_absent_where_nothing_is_measured(growing: Growing) -> None:
     growing.write(0, 4)
     state = state_of(Watched(growing.folder))

@@ -138,7 +138,7 @@ class PlantView:
             if gateway.selected:
                 self._last[gateway.name] = gateway
             self._completed[gateway.name] += gateway.completed
-        result = result_of_test(record)
+        result = result_of_test(record, predicts_numbers=self._planned.scenario.training.predicts_numbers)
         note = f"{self.done} of {counted(self._planned.scenario.rounds, 'round')}, clock {record.clock:.4g} s"
         self._note = ", ".join(filter(None, (note, result)))
         if not self.is_live and not self._quiet:

@@ -22,6 +22,7 @@ from fedfloor.reports.beside import about_from, bounds_from, holding_from
 from fedfloor.reports.live.keeping import KeptRounds
 from fedfloor.reports.live.recent import RECENT, predicted_delay
 from fedfloor.reports.reading import ReadRun, beside, scenario_table
+from fedfloor.reports.scores import ERROR, Score, score_of
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import Tally, value_of_test
@@ -44,6 +45,7 @@ class _Reading:
     """What is known of a log: all of it is forgotten when the log is read from its start again."""
 
     kept: KeptRounds
+    score: Score  #: what tests measure
     tally: Tally = field(default_factory=lambda: Tally(endless=True))
     generation: int = field(default_factory=lambda: next(_generations))
     file: tuple[int, int] = (0, 0)  #: device and number of the file
@@ -71,10 +73,9 @@ class _Reading:
         self.kept.add(record, start)
         self.recent.append(record)
         self.is_measured = self.is_measured or predicted_delay(record) is not None
-        if (value := value_of_test(record)) is not None:
+        if (value := value_of_test(record, predicts_numbers=self.score is ERROR)) is not None:
             self.last = (self.rounds, value)
-            is_error = record.accuracy is None
-            if self.best is None or (value < self.best[1] if is_error else value > self.best[1]):
+            if self.best is None or (value < self.best[1] if self.score is ERROR else value > self.best[1]):
                 self.best = self.last
 
 
@@ -215,7 +216,7 @@ class FollowedRun:
         assert self.scenario is not None
         stride = 1 if reading is None else reading.kept.stride
         self._moments.clear()
-        self._reading = _Reading(KeptRounds(self.scenario, stride), file=identity)
+        self._reading = _Reading(KeptRounds(self.scenario, stride), score_of(self.scenario), file=identity)
         return self._reading
 
     def as_read(self) -> tuple[ReadRun, list[str]] | None:

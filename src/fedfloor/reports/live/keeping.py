@@ -8,6 +8,7 @@ same stride therefore keep the same rounds, which figures of several runs rely o
 __all__ = ["KeptRounds", "picked"]
 
 import hashlib
+import math
 from array import array
 from pathlib import Path
 
@@ -17,10 +18,9 @@ from fedfloor.arrays import Floats
 from fedfloor.reports.columns import Columns
 from fedfloor.reports.logged import LoggedRounds
 from fedfloor.rounds.record import RoundRecord
-from fedfloor.rounds.summary import error_of_test, value_of_test
 from fedfloor.scenario import Scenario
 
-_UNTESTED: tuple[float | None, float | None] = (None, None)  #: accuracy and error of a round without a test
+_UNTESTED = (math.nan, math.nan)  #: accuracy and error of a round without a test
 
 
 def picked(block: int, stride: int) -> int:
@@ -57,8 +57,8 @@ class KeptRounds:
         if picked(block, self.stride) == record.round:
             self._columns.add(record)
             self._starts.append(start)
-        elif value_of_test(record) is not None:
-            self._tested = record.accuracy, error_of_test(record)
+        elif not np.isnan(tested := self._columns.tested(record)).all():
+            self._tested = tested
         if place == self.stride - 1:
             self._close_block()
 
@@ -66,7 +66,7 @@ class KeptRounds:
         """Give an evaluation of a round that was dropped to the one that stays: tests are rare, and it is near."""
         last = self._columns.of_rounds[3:, -1]
         if np.isnan(last).all():
-            last[:] = np.array(self._tested, float)
+            last[:] = self._tested
         self._tested = _UNTESTED
 
     def thin(self, stride: int) -> None:
