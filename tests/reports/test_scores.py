@@ -43,12 +43,26 @@ def column(table: Any, name: str) -> list[str]:
 
 def test_the_first_table_explains_what_it_shows() -> None:
     table = headline(gathered(numbers()))
-    assert table.columns[1:3] == ("final error", "steadiness of the error")
-    assert column(table, "final error") == ["1.5"]
+    assert table.columns[1:4] == ("final error", "least error", "mean delay [s]")
+    assert (column(table, "final error"), column(table, "least error")) == (["1.5"], ["1"])
     assert f"Final error is {LAST_TESTS}" in table.note
     assert "root mean square error" in table.note
     assert "accuracy" not in table.note
     assert "error" not in headline(gathered(classes())).note
+
+
+def test_columns_without_any_value_and_their_note_are_left_out() -> None:
+    long = [1.0 + 0.1 * (at % 2) for at in range(20)]
+    short, steady = headline(gathered(numbers())), headline(gathered(numbers(errors=long, rounds=20)))
+    assert "steadiness of the error" not in short.columns
+    assert "steadiness" not in short.note
+    assert column(steady, "steadiness of the error") != [""]
+    assert "; steadiness is their standard deviation" in steady.note
+
+
+def test_the_first_table_is_titled_for_what_it_has() -> None:
+    assert headline(gathered(classes(), classes(seed=2))).title == "paper-cifar10: results of random"
+    assert headline(gathered(classes(), classes("round_robin"))).title == "paper-cifar10: policies side by side"
 
 
 def test_errors_and_accuracies_never_share_a_column() -> None:

@@ -190,7 +190,7 @@ def score_gain(ours: Judged, reference: Judged, of: Callable[[Judged], float | N
 def rounds_to_reach(run: Judged, level: float) -> int | None:
     """First round with a whole window of rounds behind it whose smoothed score is no worse than the level, or None."""
     rounds, values = np.array(run.tests[0], dtype=int), np.array(run.tests[1])
-    sign = 1.0 if score_of(run.scenario).better == "higher" else -1.0
+    sign = score_of(run.scenario).sign
     reached = first_reaching(rounds, sign * values, window_of(run), sign * level)
     return None if reached is None else int(rounds[reached])
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fedfloor.reports import sections
 from fedfloor.reports.cells import smoothing_of, time_unit
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import ROUNDS, Lines, band_note, draw_lines, plot_lines
@@ -19,8 +18,6 @@ from fedfloor.reports.statistics import window_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-_SECTIONS = {"accuracy": sections.ACCURACY, "error": sections.ERROR}
 
 
 def rounds_figure(score: Score, *, position: int) -> Figure:
@@ -106,7 +103,7 @@ def _figure(score: Score, over: str, caption: str, lines: Callable[[Results], Li
     return Figure(
         name=f"{score.name}-{over}",
         position=position,
-        section=_SECTIONS[score.name],
+        section=score.section,
         title=f"{score.title} against {over}",
         caption=caption,
         missing=NOT_TESTED,

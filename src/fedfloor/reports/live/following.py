@@ -75,7 +75,7 @@ class _Reading:
         self.is_measured = self.is_measured or predicted_delay(record) is not None
         if (value := value_of_test(record, predicts_numbers=self.score is ERROR)) is not None:
             self.last = (self.rounds, value)
-            if self.best is None or (value < self.best[1] if self.score is ERROR else value > self.best[1]):
+            if self.best is None or self.score.sign * value > self.score.sign * self.best[1]:
                 self.best = self.last
 
 
