@@ -6,6 +6,7 @@ __all__ = [
     "Series",
     "beside",
     "collect",
+    "has_ended",
     "missing",
     "put_together",
     "run_folders",
@@ -69,7 +70,7 @@ class ReadRun:
     @property
     def ended(self) -> bool:
         """Whether no round will follow: all rounds are logged, or the run ended early, as with `until_accuracy`."""
-        return self.finished or self.bounds is not None or self.about.ended is not None
+        return has_ended(self.scenario, self.summary.rounds, self.about, has_bounds=self.bounds is not None)
 
     @property
     def clock_kind(self) -> str:
@@ -113,6 +114,14 @@ class ReadRun:
             part = self.records[:rounds]
             self._shorter[rounds] = replace(self, records=part, summary=summarise(part))
         return self._shorter[rounds]
+
+
+def has_ended(scenario: Scenario, rounds: int, about: About, *, has_bounds: bool) -> bool:
+    """Whether no round will follow these: all are done, or the run ended early, as its folder says.
+
+    Bounds are written at the end of a training run, also if they could not be read.
+    """
+    return rounds >= scenario.rounds or has_bounds or about.ended is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
