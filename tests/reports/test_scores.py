@@ -160,7 +160,7 @@ def with_losses(loss: float, **values: Any) -> ReadRun:
 def test_a_loss_of_classes_is_no_error(loss: float) -> None:
     run = with_losses(loss)
     assert run.tests == ([], [])
-    assert np.isnan(lay_out_run(run).error).all()
+    assert np.isnan(lay_out_run(run).tested).all()
     assert column(headline(gathered(run)), "final accuracy") == ["no training"]
     assert "error" not in run_card("run", run.summary, run.records)
     assert recent_round(run.records[0], predicts_numbers=False).result is None

@@ -51,7 +51,7 @@ def _first(run: ReadRun, level: float) -> int:
 
 def _clock(run: ReadRun, rounds: int) -> float:
     """Time [s] of the first rounds."""
-    return float(run.columns.of_rounds[2, rounds - 1])
+    return float(run.columns.of_rounds("clock")[rounds - 1])
 
 
 def _from_to(score: Score, levels: list[float]) -> str:

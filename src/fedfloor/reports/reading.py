@@ -24,9 +24,9 @@ import numpy as np
 
 from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.beside import Holding, about_from, bounds_from, holding_from, tradeoff_from
-from fedfloor.reports.columns import Columns
+from fedfloor.reports.log_columns import LogColumns
 from fedfloor.reports.logged import LoggedRounds, read_rounds
-from fedfloor.reports.scores import ACCURACY, SCORES, Score, score_of
+from fedfloor.reports.scores import SCORES, Score, score_of
 from fedfloor.reports.variants import variants
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import Absent, RoundRecord
@@ -88,10 +88,10 @@ class ReadRun:
         return self.holding is not None or self.is_real or self.records[0].training_loss is not None
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> LogColumns:
         """The log as numbers."""
         records = self.records
-        return records.columns if isinstance(records, LoggedRounds) else Columns.of(self.scenario, records)
+        return records.columns if isinstance(records, LoggedRounds) else LogColumns.of(self.scenario, records)
 
     @property
     def score(self) -> Score:
@@ -101,8 +101,7 @@ class ReadRun:
     @cached_property
     def tests(self) -> tuple[list[int], list[float]]:
         """After how many rounds the model was tested, and the accuracy in each test, or the error; see `score`."""
-        number, _, _, accuracy, error = self.columns.of_rounds
-        values = accuracy if self.score is ACCURACY else error
+        number, values = self.columns.of_rounds("number"), self.columns.of_rounds("tested")
         at = np.flatnonzero(~np.isnan(values))
         return number[at].astype(int).tolist(), values[at].tolist()
 
