@@ -6,8 +6,8 @@ __all__ = [
     "Series",
     "beside",
     "collect",
+    "folder_problem",
     "has_ended",
-    "missing",
     "put_together",
     "run_folders",
     "scenario_table",
@@ -233,7 +233,7 @@ def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
     """Run folders among the paths and directly below them, each once."""
     reported: set[Path] = set()
     for path in paths:
-        if problem := missing(path):
+        if problem := folder_problem(path):
             problems.append(problem)
             continue
         if _is_run(path):
@@ -247,7 +247,7 @@ def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
         yield from (part for part in below if part.resolve() not in reported)
 
 
-def missing(path: Path) -> str:
+def folder_problem(path: Path) -> str:
     """What is wrong with a path that is no folder; empty if it is one."""
     if path.is_dir():
         return ""
