@@ -97,7 +97,9 @@ def _figure(score: Score, over: str, caption: str, lines: Callable[[Results], Li
         return draw_lines(lines(results))
 
     def plot(results: Results) -> tuple[Panel, ...]:
-        notes = (_test_note(results, score), _window_note(results, score), band_note(results))
+        end = "A line over several seeds ends where the first of them ends."
+        ends = end if over == "time" and results.several_seeds else ""
+        notes = (_test_note(results, score), _window_note(results, score), band_note(results), ends)
         return panels_of(plot_lines(lines(results)), note=" ".join(filter(None, notes)))
 
     return Figure(
