@@ -49,9 +49,9 @@ ORDER = {
     "deploy/actuators": "contract kernel log pace groups cgroup cpufreq choosing",
     "flower": "errors nodes memory replies evaluating describing plant strategy floors writing",
     "flower/floors": "config data records exchange grid server client",
-    "reports": "saving words palette policies variants beside columns logged scores reading arrays statistics cells "
-    "errors results export measures claims answers reaching tables sections drawing figures registry pictures shares "
-    "grids markup exploring decisions page making live",
+    "reports": "saving words sorting palette policies variants beside log_columns logged sections scores reading "
+    "arrays statistics cells results export measures claims answers reaching tables drawing figures registry pictures "
+    "shares grids markup exploring decisions page making live",
     "reports/live": "recent keeping following watched access serving",
     "reports/measures": "seeds curves tested phases rates splits",
     "reports/drawing": "scales paper plots figure lines pairs stacks scored",

@@ -194,7 +194,7 @@ def test_simulate_prints_json(fedfloor_command: Command, tmp_path: Path) -> None
         (["profile", "cnn", "x.json"], "FILE: has an effect only with --compare, got 'x.json'"),
         (["profile", "cnn", "--compare", "x.json"], "x.json: no such file"),
         (["profile", "cnn", "--compare", "x.json", "--costs", "measured"], "--compare: cannot be used with --costs"),
-        (["profile", "cnn", "--costs", "measured", "--power-w", "much"], "--power-w much: no such file"),
+        (["profile", "cnn", "--costs", "measured", "--power-w", "much"], "power much: no such file"),
         (["profile", "cnn", "--costs", "measured", "--out", "none/x.json"], "there is no folder"),
         (["init", "/nowhere/plant.toml"], "cannot be written"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from fedfloor import api
-from fedfloor.cli.show import comparisons, datasets, reports, runs, scenarios, terminal, watching
+from fedfloor.cli.show import comparisons, datasets, machines, reports, runs, scenarios, terminal, watching
 from fedfloor.rounds.events import Event
 from fedfloor.rounds.record import GatewayRecord, RoundRecord
 from fedfloor.rounds.summary import summarise
@@ -249,6 +249,14 @@ def test_work_is_told_of_only_if_it_takes_long(live: bool, monkeypatch: pytest.M
         time.sleep(0.2)
     assert "checking [campus] ..." in said.getvalue()
     assert ("checking [campus]: 2 of 4 files ..." in said.getvalue()) == live
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_plant_here_says_that_it_starts(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(machines, "ERR", Console(file=said, markup=False))
+    with machines.plant_view(planned_run("quick", "random", 1), quiet=quiet):
+        assert said.getvalue() == ("" if quiet else "starting the processes of 6 floors with 18 devices\n")
 
 
 def test_reading_is_told_of_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,8 +219,8 @@ def test_figures_say_who_tested_the_models(tmp_path: Path) -> None:
     start("round_robin", lambda *_: MetricRecord({"accuracy": 0.5}))
     assert "test set" not in FIGURE.caption
     by_nodes = "by the nodes of Flower, on data of their own, and averaged by the strategy"
-    assert note("random") == (f"It was tested {by_nodes}.", "accuracy on nodes")
-    assert note("round_robin") == ("It was tested on the test set.", "test accuracy")
+    assert note("random") == (f"Models were tested {by_nodes}.", "accuracy on nodes")
+    assert note("round_robin") == ("Models were tested on the test set.", "test accuracy")
     both = f"Some runs were tested on the test set, others {by_nodes}: their lines do not compare."
     assert note("random", "round_robin") == (both, "accuracy")
 

@@ -598,15 +598,18 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
 
 
 def test_every_floor_is_named_below_its_bars(browser: Any, tmp_path: Path) -> None:
-    fedfloor.simulate("factory", policy="random", rounds=3, out=tmp_path / "run")
+    run = fedfloor.simulate("factory", policy="random", rounds=3, out=tmp_path / "run")
     page = fedfloor.report(tmp_path / "run").page
+    script = """
+        return [...document.querySelectorAll(`${arguments[0]} .xtick text`)]
+          .map((name) => [name.textContent, getComputedStyle(name).display]);
+    """
     for width in (1200, 700, 400):
         visit(browser, page, width=width)
-        hidden = browser.execute_script(
-            "return [...document.querySelectorAll('#fig-energy-0 .xtick text, #fig-participation .xtick text')]"
-            ".filter((name) => getComputedStyle(name).display === 'none').map((name) => name.textContent)"
-        )
-        assert hidden == [], width
+        for figure in ("#fig-energy-0", "#fig-participation"):
+            names = browser.execute_script(script, figure)
+            assert [name for name, display in names if display == "none"] == [], (figure, width)
+            assert run.scenario.floors[-1].name in [name for name, _ in names], (figure, width)
 
 
 @pytest.mark.slow

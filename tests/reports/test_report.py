@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from fedfloor.reports.markup import table_html
 from fedfloor.reports.reading import collect
 from fedfloor.reports.saving import save
 from fedfloor.reports.tables import tables
+from fedfloor.rounds.summary import summarise
 from fedfloor.theory.bounds import Bound
 from tests.reports.made_up import gathered, made_up
 from tests.test_packaging import without_extras
@@ -126,6 +128,22 @@ def test_programs_find_the_names_of_the_tables(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {row["label"] for row in rows} == labels
     assert {row["policy"] for row in rows} == {run["policy"] for run in runs}
+
+
+def test_every_failure_is_in_a_column_of_the_csv(tmp_path: Path) -> None:
+    run = made_up("random", rounds=30, failed=(0,))
+    records = [
+        replace(
+            record, gateways=tuple(replace(floor, failure=floor.failure and f"cause {at}") for floor in record.gateways)
+        )
+        for at, record in enumerate(run.records)
+    ]
+    collection = gathered(replace(run, records=tuple(records), summary=summarise(records)))
+    write_csv(collection, tmp_path / "all.csv")
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [sum(int(value) for key, value in row.items() if key.startswith("failed_")) for row in rows] == [1] * 30
+    assert sum(int(row["failed_other"]) for row in rows) == collection.runs[0].summary.failures["other"] == 10
 
 
 def test_a_table_is_turned_before_its_rows_are_written_one_by_one(

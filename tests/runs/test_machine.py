@@ -88,14 +88,14 @@ def test_counters_of_energy_give_power_also_when_they_wrap(tmp_path: Path, wrapp
 @pytest.mark.parametrize(
     ("choice", "problem"),
     [
-        ("0", r"--power-w 0: must be more than 0 W, got '0'"),
-        ("-3", r"--power-w -3: must be more than 0 W"),
-        ("nan", r"--power-w nan: must be more than 0 W"),
-        ("none.txt", r"--power-w none.txt: no such file"),
-        ("x" * 5000, r"--power-w 'x{100,196}\.\.\.: must be a path that can exist, .*File name too long"),
-        ("a\0b", r"--power-w 'a\\x00b': must be a path that can exist, .*embedded null"),
-        ("9" * 5000, r"--power-w '9{100,196}\.\.\.: must be more than 0 W"),
-        ("rapl", r"--power-w rapl: this machine has no RAPL counters"),
+        ("0", r"power 0: must be more than 0 W, got '0'"),
+        ("-3", r"power -3: must be more than 0 W"),
+        ("nan", r"power nan: must be more than 0 W"),
+        ("none.txt", r"power none.txt: no such file"),
+        ("x" * 5000, r"power 'x{100,196}\.\.\.: must be a path that can exist, .*File name too long"),
+        ("a\0b", r"power 'a\\x00b': must be a path that can exist, .*embedded null"),
+        ("9" * 5000, r"power '9{100,196}\.\.\.: must be more than 0 W"),
+        ("rapl", r"power rapl: this machine has no RAPL counters"),
     ],
 )
 def test_power_that_cannot_be_read_is_refused_at_once(tmp_path: Path, choice: str, problem: str) -> None:

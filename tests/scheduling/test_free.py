@@ -29,7 +29,7 @@ def states(scenario: Any, rounds: int) -> list[RoundState]:
 @pytest.mark.parametrize("preset", ["quick", "line"])  # `line` has links
 @pytest.mark.parametrize("redraw", ["false", "true"])
 def test_costs_with_more_iterations_are_those_of_a_scenario_with_a_larger_k(preset: str, redraw: str) -> None:
-    own = fedfloor.load(preset, [f"training.redraw_batch={redraw}"])
+    own = fedfloor.load(preset, [f"training.redraw_batch={redraw}", "training.extra_iterations=3"])
     (state,) = states(own, 1)
     k = own.training.local_iterations
     longer = arrays_of(fedfloor.load(preset, [f"training.redraw_batch={redraw}", f"training.local_iterations={k + 3}"]))

@@ -357,7 +357,7 @@ def test_a_replayed_round_is_decided_as_in_the_run(name: str, tmp_path: Any) -> 
         answer = fedfloor.plan(tmp_path / "run", round=index)
         assert [g["channel"] for g in answer["gateways"]] == [g.channel for g in run.records[index].gateways]
     live = history_of(run.records[:8], 6).history
-    (state,) = replayed(run.scenario, run.records[:9], first=8, with_history=True)
+    (state,) = replayed(run.scenario, run.records[:9], only={8}, with_history=True)
     assert state.history is not None
     assert np.array_equal(state.history.energy_sum, live.energy_sum)
 

@@ -38,6 +38,7 @@ from fedfloor.runs.planned import (
     with_folders,
 )
 from fedfloor.runs.simulate import Run, simulate_planned
+from fedfloor.scenario import Scenario
 from fedfloor.scheduling.objects import PolicySource
 
 if TYPE_CHECKING:
@@ -121,19 +122,19 @@ def run(
         planned = as_begun(planned, Path(out))
     with bar(f"rounds of {planned.label}", planned.scenario.rounds, progress=progress) as shown_bar:
         shown_bar.show(0, planned.first_delay)
-        return run_planned(_in_folder(planned, out), chosen, on_event=_telling(shown_bar, on_event))
+        return run_planned(_in_folder(planned, out), chosen, on_event=_telling(shown_bar, planned.scenario, on_event))
 
 
-def _telling(shown_bar: Bar, on_event: Tell) -> Tell:
+def _telling(shown_bar: Bar, scenario: Scenario, on_event: Tell) -> Tell:
     """What shows the events of a run on a bar, and passes them on."""
-    done, result = 0, ""
+    done, result, predicts_numbers = 0, "", scenario.training.predicts_numbers
 
     def tell(event: Event) -> None:
         nonlocal done, result
         done = event.resumed if event.resumed is not None else done
         if event.record is not None:
             done = event.record.round + 1
-            result = result_of_test(event.record) or result
+            result = result_of_test(event.record, predicts_numbers=predicts_numbers) or result
         busy = f"reading {event.reading}" if event.reading else "estimating rates" if event.estimating else ""
         shown_bar.show(done, busy or result)
         on_event(event)

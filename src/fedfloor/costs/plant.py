@@ -194,7 +194,8 @@ class PlantArrays:
     devices: Devices
     measured: MeasuredCosts | None = None  #: None: all costs follow from the workload, which has no FLOPs of momentum
     link_costs: LinkCosts | None = field(init=False, default=None)  #: None if the links of devices cost nothing
-    more_link_costs: LinkCosts | None = field(init=False, default=None)  #: what one more iteration adds to them
+    #: what one more iteration adds to them; None if no floor may do more
+    more_link_costs: LinkCosts | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if self.measured is not None:
@@ -202,10 +203,11 @@ class PlantArrays:
         traffic, links, batch = self.workload.traffic, self.devices.links, self.devices.batch
         if traffic is not None and links is not None:
             costs = link_costs(traffic, links, batch)
-            batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
-            longer = replace(traffic, iterations=traffic.iterations + 1, batches=batches)
             object.__setattr__(self, "link_costs", costs)
-            object.__setattr__(self, "more_link_costs", link_costs(longer, links, batch).minus(costs))
+            if self.workload.extra_iterations:
+                batches = traffic.batches + 1 if self.workload.redraws else traffic.batches
+                longer = replace(traffic, iterations=traffic.iterations + 1, batches=batches)
+                object.__setattr__(self, "more_link_costs", link_costs(longer, links, batch).minus(costs))
 
     def links_at(self, cut: Ints, device: Ints | None = None) -> LinkCosts | None:
         """Costs of the links of all or some devices at their cuts, see `LinkCosts.at`; None if they cost nothing."""

@@ -37,6 +37,7 @@ from fedfloor.runs.planned import (
     refuse_unnamed,
     with_every_checkpoint,
 )
+from fedfloor.scenario import Scenario
 from fedfloor.scheduling.objects import PolicySource
 from fedfloor.scheduling.traits import needs_sample_losses, needs_training
 
@@ -217,7 +218,7 @@ class FedFloor(Strategy):
                 missing &= self.keys.missing_in(record)
             for ended in drive(plant, planned, folder, earlier=earlier, until=until):
                 missing &= self.keys.missing_in(ended.record)
-                _show(ended.record, scenario.rounds)
+                _show(ended.record, scenario)
             for remark in self.keys.absence_remarks(sorted(missing), plant.index):
                 log(WARNING, "fedfloor: %s", remark)
         if planned.folder is not None:
@@ -307,7 +308,7 @@ def _refuse_outer() -> NoReturn:
     raise FedfloorError(f"{problem}. Wrap the other strategy in it instead: FedFloor(other, scenario)")
 
 
-def _show(record: RoundRecord, rounds: int) -> None:
+def _show(record: RoundRecord, scenario: Scenario) -> None:
     """Log a round, counted from 0 as in all our files, in one line."""
     names = [floor.name for floor in record.gateways if floor.completed]
     failed = [f"{floor.name} ({floor.failure})" for floor in record.gateways if floor.failure]
@@ -316,6 +317,6 @@ def _show(record: RoundRecord, rounds: int) -> None:
     chosen = any(floor.selected for floor in record.gateways)
     nobody = "nobody, because all chosen floors failed" if chosen else "nobody, because the policy chose no floor"
     parts = [f"trained {', '.join(names) or nobody}", *([f"failed {', '.join(failed)}"] if failed else []), costs]
-    tested = result_of_test(record)
+    tested = result_of_test(record, predicts_numbers=scenario.training.predicts_numbers)
     said = "; ".join([*parts, *([tested] if tested else [])])
-    log(INFO, "fedfloor: round %d (%d of %d done): %s", record.round, record.round + 1, rounds, said)
+    log(INFO, "fedfloor: round %d (%d of %d done): %s", record.round, record.round + 1, scenario.rounds, said)

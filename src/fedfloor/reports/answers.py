@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from fedfloor.errors import counted
 from fedfloor.reports.cells import spread
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.reports.scores import ACCURACY
 from fedfloor.reports.statistics import (
     FEWEST_SEEDS,
     Interval,
@@ -71,12 +70,9 @@ def _score(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:
         return ""
     difference, score = interval(gains), ours.score
     if difference.count < FEWEST_SEEDS or _is_undecided(difference):
-        what = "is more accurate" if score is ACCURACY else f"has the smaller {score.name}"
-        return _undecided(what, ours, difference, score.unit)
-    size, span = _size(difference, score.unit), _range(difference, score.unit)
-    if score is ACCURACY:
-        return f"{ours.label} ends {size} {'more' if difference.mean > 0.0 else 'less'} accurate{span}"
-    return f"{ours.label} ends with a {size} {'larger' if difference.mean > 0.0 else 'smaller'} {score.name}{span}"
+        return _undecided(score.leading, ours, difference, score.unit)
+    ending = score.above if difference.mean > 0.0 else score.below
+    return f"{ours.label} {ending.format(_size(difference, score.unit))}{_range(difference, score.unit)}"
 
 
 def _energy(ours: Series, pairs: Sequence[tuple[ReadRun, ...]]) -> str:

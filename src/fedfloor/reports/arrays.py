@@ -9,7 +9,7 @@ import numpy as np
 from fedfloor.arrays import Bools, Floats, Ints
 from fedfloor.costs.plant import PlantArrays
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.reports.scores import ACCURACY, Score
+from fedfloor.reports.scores import Score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,8 +22,7 @@ class RunArrays:
     rounds: Ints  #: (T,) from 1: how many rounds had been run
     delay: Floats  #: (T,) [s]
     clock: Floats  #: (T,) [s] simulated time at the end of the round
-    accuracy: Floats  #: (T,) [1] nan where the model was not tested
-    error: Floats  #: (T,) root mean square error; nan where the model was not tested or predicts classes
+    tested: Floats  #: (T,) accuracy or error, see `ReadRun.score`; nan where the model was not tested
     selected: Bools  #: (T, M)
     completed: Bools  #: (T, M)
     target: Floats  #: (T, M) [1] target rate
@@ -39,11 +38,6 @@ class RunArrays:
     cut: Floats  #: (T, N) [1] nan where not selected
     frequency: Floats  #: (T, N) [Hz] of the gateway for this device
     device_energy: Floats  #: (T, N) [J]
-
-    @property
-    def tested(self) -> Floats:
-        """Accuracy or error, whichever tests of the run measure, (T,); nan where the model was not tested."""
-        return self.accuracy if self.run.score is ACCURACY else self.error
 
     @property
     def floors(self) -> tuple[str, ...]:
@@ -81,35 +75,30 @@ def _series(series: Series) -> SeriesArrays:
 def lay_out_run(run: ReadRun) -> RunArrays:
     """One run as arrays."""
     columns = run.columns
-    number, delay, clock, accuracy, error = columns.of_rounds
-    selected, completed, target, download, train, upload, power, energy, bound, divergence, channel, failure = (
-        columns.of_floors
-    )
-    cut, frequency, device_energy = columns.of_devices
+    of_rounds, of_floors, of_devices = columns.of_rounds, columns.of_floors, columns.of_devices
     return RunArrays(
         run=run,
         plant=columns.plant,
         causes=tuple(columns.causes),
-        rounds=number.astype(np.int64),
-        delay=delay,
-        clock=clock,
-        accuracy=accuracy,
-        error=error,
-        selected=selected == 1.0,
-        completed=completed == 1.0,
-        target=target,
-        download=_endless(download),
-        train=_endless(train),
-        upload=_endless(upload),
-        power=power,
-        energy=energy,
-        bound=bound,
-        divergence=divergence,
-        channel=_places(channel),
-        failure=_places(failure),
-        cut=cut,
-        frequency=frequency,
-        device_energy=device_energy,
+        rounds=of_rounds("number").astype(np.int64),
+        delay=of_rounds("delay"),
+        clock=of_rounds("clock"),
+        tested=of_rounds("tested"),
+        selected=of_floors("selected") == 1.0,
+        completed=of_floors("completed") == 1.0,
+        target=of_floors("target"),
+        download=_endless(of_floors("download")),
+        train=_endless(of_floors("train")),
+        upload=_endless(of_floors("upload")),
+        power=of_floors("power"),
+        energy=of_floors("energy"),
+        bound=of_floors("bound"),
+        divergence=of_floors("divergence"),
+        channel=_places(of_floors("channel")),
+        failure=_places(of_floors("failure")),
+        cut=of_devices("cut"),
+        frequency=of_devices("frequency"),
+        device_energy=of_devices("energy"),
     )
 
 

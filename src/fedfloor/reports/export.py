@@ -4,7 +4,8 @@ __all__ = ["write_csv"]
 
 import csv
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedfloor.characters import in_spreadsheet
@@ -49,11 +50,12 @@ def write_csv(collection: Collection, path: Path) -> None:
     save(Path(os.path.realpath(path)), write)  # a link stays one
 
 
-def _rows(run: ReadRun, causes: list[str]) -> Iterator[dict[str, object]]:
+def _rows(run: ReadRun, causes: Sequence[str]) -> Iterator[dict[str, object]]:
     of_run = {"folder": str(run.folder), "policy": run.policy, "variant": run.variant, "seed": run.scenario.seed}
     of_run["label"] = run.label
     for record in run.records:
-        failed = [gateway.failure for gateway in record.gateways]
-        counts = {f"failed_{cause}": failed.count(cause) for cause in causes}
+        failures = [gateway.failure for gateway in record.gateways if gateway.failure]
+        failed = Counter(cause if cause in causes else "other" for cause in failures)  # as a summary counts them
+        counts = {f"failed_{cause}": failed[cause] for cause in causes}
         cells = {key: values[0] for key, values in columns_of([record]).items()} | of_run | counts
         yield {key: in_spreadsheet(value) if isinstance(value, str) else value for key, value in cells.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedfloor.reports.drawing.paper import PAGE, blank, legend_above, legend_name, line_style
-from fedfloor.reports.drawing.scales import greatest
+from fedfloor.reports.drawing.scales import greatest, spread
 from fedfloor.reports.palette import looks_of
 from fedfloor.reports.pictures import in_print, save_picture
 from fedfloor.rounds.summary import RunSummary
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 _LONGEST = 24  #: characters of a value
+_NAMED = 12  #: values below a panel; of more, some are named, with the first and the last
 
 #: what the panels show, from left to right
 _PANELS: tuple[tuple[str, Callable[[RunSummary], float]], ...] = (
@@ -33,16 +34,19 @@ def draw_grid(grid: Grid) -> "Drawing":
     """Three panels; the values of the first setting stand side by side, and all else that varies has its own line."""
     first = grid.keys[0]
     values = list(dict.fromkeys(value_text(cell.settings[first]) for cell in grid.cells))
+    place = {value: at for at, value in enumerate(values)}
+    named = spread(len(values), _NAMED).tolist()
+    ticks = [values[at] for at in named]
     labels = list(dict.fromkeys(_label(cell, grid) for cell in grid.cells))
     figure = blank(2.6, PAGE)
     panels = figure.subplots(1, len(_PANELS))
     for axes, (title, measure) in zip(panels, _PANELS, strict=True):
         for look in looks_of(labels):
             cells = [cell for cell in grid.cells if _label(cell, grid) == look.label]
-            at = [values.index(value_text(cell.settings[first])) for cell in cells]
+            at = [place[value_text(cell.settings[first])] for cell in cells]
             heights = [measure(cell.summary) for cell in cells]
             axes.plot(at, heights, label=look.label.replace("$", r"\$"), **line_style(look))
-        axes.set_xticks(range(len(values)), map(_tick, values), rotation=30 if max(map(len, values)) > 6 else 0)
+        axes.set_xticks(named, map(_tick, ticks), rotation=30 if max(map(len, ticks)) > 6 else 0)
         axes.set_xlabel(first)
         axes.set_ylabel(title)
         axes.set_ylim(0, 1.08 * greatest([np.array([measure(cell.summary) for cell in grid.cells])]) or None)

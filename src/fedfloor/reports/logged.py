@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import overload
 
 from fedfloor.errors import RunLogError
-from fedfloor.reports.columns import Columns
+from fedfloor.reports.log_columns import LogColumns
 from fedfloor.rounds.lines import parse_record
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line, whole_lines
 from fedfloor.rounds.record import RoundRecord
@@ -24,7 +24,7 @@ class LoggedRounds(Sequence[RoundRecord]):
 
     path: Path
     starts: "array[int]"  #: (T,) [byte] where the line of each round begins
-    columns: Columns  #: of the same rounds
+    columns: LogColumns  #: of the same rounds
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -65,7 +65,7 @@ def read_rounds(folder: Path, scenario: Scenario) -> Log:
     path = folder / ROUNDS
     if not path.is_file():
         read_records(folder)  # which says what is there instead
-    rounds, tally, position = LoggedRounds(path, array("q"), Columns(scenario)), Tally(), 0
+    rounds, tally, position = LoggedRounds(path, array("q"), LogColumns(scenario)), Tally(), 0
     for number, line in enumerate(whole_lines(path), start=1):
         record = parsed_line(path, number, line)
         check_record(record, number - 1, tally.clock, scenario, folder)

@@ -19,7 +19,7 @@ from fedfloor.reports.export import write_csv
 from fedfloor.reports.page import is_page, write_page
 from fedfloor.reports.palette import Look, looks_of
 from fedfloor.reports.pictures import draw_pictures, write_pictures
-from fedfloor.reports.reading import Collection, ReadRun, Series, collect, missing
+from fedfloor.reports.reading import Collection, ReadRun, Series, collect, folder_problem
 from fedfloor.reports.registry import all_figures
 from fedfloor.reports.results import results_of
 from fedfloor.reports.scores import SCORES
@@ -108,7 +108,7 @@ def make_report(
     place = Path(out) if out is not None else paths[0] if len(paths) == 1 else Path("report")
     _check_extra()
     for path in paths:
-        if problem := missing(path):
+        if problem := folder_problem(path):
             raise RunLogError(problem)
     on_step("reading")
     collection = collect(paths)

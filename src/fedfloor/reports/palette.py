@@ -7,17 +7,17 @@ __all__ = [
     "RAW_COLOUR",
     "TURN_COLOURS",
     "Look",
-    "in_words",
     "look_of",
     "looks_of",
     "palette_css",
     "shade_of",
 ]
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from fedfloor.reports.sorting import natural_key
 
 Linestyle = str | tuple[float, tuple[float, ...]]
 
@@ -93,14 +93,8 @@ def look_of(index: int, label: str = "") -> Look:
 def looks_of(labels: Iterable[str]) -> tuple[Look, ...]:
     """Looks of several series, in their order; the same names get the same looks in every order."""
     names = tuple(labels)
-    ranked = sorted(names, key=in_words)
+    ranked = sorted(names, key=natural_key)
     return tuple(replace(look_of(ranked.index(name), name), index=index) for index, name in enumerate(names))
-
-
-def in_words(label: str) -> list[tuple[float, str]]:
-    """What labels are sorted by: words by letters and numbers by size, so that v=2 comes before v=10."""
-    words = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", label)
-    return [(float(word), "") if at % 2 else (-1.0, word) for at, word in enumerate(words)]
 
 
 def shade_of(series: int) -> float:

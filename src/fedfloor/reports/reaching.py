@@ -7,9 +7,6 @@ from fedfloor.reports.reading import Collection, ReadRun
 from fedfloor.reports.scores import ACCURACY, Score
 from fedfloor.reports.statistics import final_score, interval, matched, percent_more, reference_of, rounds_to_reach
 
-#: of the worst final score among the runs of a seed, by which of its values are better
-_SHARES = {"higher": 0.95, "lower": 1.05}
-
 
 def reaching(collection: Collection, score: Score = ACCURACY) -> Table | None:
     """Rounds and time that every series with tests of this score takes to the level of each seed; None without two.
@@ -22,8 +19,8 @@ def reaching(collection: Collection, score: Score = ACCURACY) -> Table | None:
     groups = [runs for runs in matched(*tested, whole=True) if all(run.ended and run.tests[1] for run in runs)]
     if not groups:
         return None
-    share, worst = (_SHARES[score.better], min if score.better == "higher" else max)
-    levels = [share * worst(final for run in runs if (final := final_score(run)) is not None) for runs in groups]
+    finals = [[final for run in runs if (final := final_score(run)) is not None] for runs in groups]
+    levels = [score.level * score.worst_of(values) for values in finals]
     reached = [[_first(run, level) for run in runs] for runs, level in zip(groups, levels, strict=True)]
     against = reference_of(tested)
     base = tested.index(against)
@@ -37,9 +34,9 @@ def reaching(collection: Collection, score: Score = ACCURACY) -> Table | None:
         less = "" if at == base else change(interval(ratios), " %")
         rows.append((series.label, seeds, with_interval(rounds, digits=3), duration(interval(times)), less))
     note = (
-        f"The level is {100 * share:.0f} % of the {'least' if score.better == 'higher' else 'largest'} final "
-        f"{score.name} among a seed's runs, here {_from_to(score, levels)}. {smoothing_of(score)} The last column is "
-        f"that policy's time against {against.label}: mean {IN_BRACKETS}."
+        f"The level is {100 * score.level:.0f} % of the {score.worst_word} final {score.name} among a seed's runs, "
+        f"here {_from_to(score, levels)}. {smoothing_of(score)} The last column is that policy's time against "
+        f"{against.label}: mean {IN_BRACKETS}."
     )
     columns = ("policy", "seed numbers", "rounds", collection.clock_name, f"against {against.label}")
     return Table(f"time to an {score.name} that all reach", columns, tuple(rows), note)
@@ -54,7 +51,7 @@ def _first(run: ReadRun, level: float) -> int:
 
 def _clock(run: ReadRun, rounds: int) -> float:
     """Time [s] of the first rounds."""
-    return float(run.columns.of_rounds[2, rounds - 1])
+    return float(run.columns.of_rounds("clock")[rounds - 1])
 
 
 def _from_to(score: Score, levels: list[float]) -> str:

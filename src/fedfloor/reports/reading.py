@@ -6,7 +6,8 @@ __all__ = [
     "Series",
     "beside",
     "collect",
-    "missing",
+    "folder_problem",
+    "has_ended",
     "put_together",
     "run_folders",
     "scenario_table",
@@ -23,9 +24,9 @@ import numpy as np
 
 from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.beside import Holding, about_from, bounds_from, holding_from, tradeoff_from
-from fedfloor.reports.columns import Columns
+from fedfloor.reports.log_columns import LogColumns
 from fedfloor.reports.logged import LoggedRounds, read_rounds
-from fedfloor.reports.scores import ACCURACY, SCORES, Score, score_of
+from fedfloor.reports.scores import SCORES, Score, score_of
 from fedfloor.reports.variants import variants
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import Absent, RoundRecord
@@ -69,7 +70,7 @@ class ReadRun:
     @property
     def ended(self) -> bool:
         """Whether no round will follow: all rounds are logged, or the run ended early, as with `until_accuracy`."""
-        return self.finished or self.bounds is not None or self.about.ended is not None
+        return has_ended(self.scenario, self.summary.rounds, self.about, has_bounds=self.bounds is not None)
 
     @property
     def clock_kind(self) -> str:
@@ -87,10 +88,10 @@ class ReadRun:
         return self.holding is not None or self.is_real or self.records[0].training_loss is not None
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> LogColumns:
         """The log as numbers."""
         records = self.records
-        return records.columns if isinstance(records, LoggedRounds) else Columns.of(self.scenario, records)
+        return records.columns if isinstance(records, LoggedRounds) else LogColumns.of(self.scenario, records)
 
     @property
     def score(self) -> Score:
@@ -100,8 +101,7 @@ class ReadRun:
     @cached_property
     def tests(self) -> tuple[list[int], list[float]]:
         """After how many rounds the model was tested, and the accuracy in each test, or the error; see `score`."""
-        number, _, _, accuracy, error = self.columns.of_rounds
-        values = accuracy if self.score is ACCURACY else error
+        number, values = self.columns.of_rounds("number"), self.columns.of_rounds("tested")
         at = np.flatnonzero(~np.isnan(values))
         return number[at].astype(int).tolist(), values[at].tolist()
 
@@ -113,6 +113,14 @@ class ReadRun:
             part = self.records[:rounds]
             self._shorter[rounds] = replace(self, records=part, summary=summarise(part))
         return self._shorter[rounds]
+
+
+def has_ended(scenario: Scenario, rounds: int, about: About, *, has_bounds: bool) -> bool:
+    """Whether no round will follow these: all are done, or the run ended early, as its folder says.
+
+    Bounds are written at the end of a training run, also if they could not be read.
+    """
+    return rounds >= scenario.rounds or has_bounds or about.ended is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,7 +233,7 @@ def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
     """Run folders among the paths and directly below them, each once."""
     reported: set[Path] = set()
     for path in paths:
-        if problem := missing(path):
+        if problem := folder_problem(path):
             problems.append(problem)
             continue
         if _is_run(path):
@@ -239,7 +247,7 @@ def run_folders(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
         yield from (part for part in below if part.resolve() not in reported)
 
 
-def missing(path: Path) -> str:
+def folder_problem(path: Path) -> str:
     """What is wrong with a path that is no folder; empty if it is one."""
     if path.is_dir():
         return ""

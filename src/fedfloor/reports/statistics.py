@@ -28,10 +28,10 @@ import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to load
 
 from fedfloor.arrays import Floats, Ints
-from fedfloor.reports.palette import in_words
 from fedfloor.reports.policies import solver_of, tradeoff_of
 from fedfloor.reports.reading import ReadRun, Series
 from fedfloor.reports.scores import score_of
+from fedfloor.reports.sorting import natural_key
 from fedfloor.rounds.summary import RunSummary, final_rounds
 from fedfloor.scenario import Scenario
 
@@ -119,7 +119,7 @@ def _rank(series: Series) -> tuple[bool, float, bool, Sequence[object]] | None:
     tradeoff = tradeoff_of(policy)
     if tradeoff is None:
         return None
-    return solver_of(policy) != "exact", tradeoff, bool(series.runs[0].variant), in_words(series.label)
+    return solver_of(policy) != "exact", tradeoff, bool(series.runs[0].variant), natural_key(series.label)
 
 
 def matched(*series: Series, whole: bool = False) -> list[tuple[ReadRun, ...]]:
@@ -190,7 +190,7 @@ def score_gain(ours: Judged, reference: Judged, of: Callable[[Judged], float | N
 def rounds_to_reach(run: Judged, level: float) -> int | None:
     """First round with a whole window of rounds behind it whose smoothed score is no worse than the level, or None."""
     rounds, values = np.array(run.tests[0], dtype=int), np.array(run.tests[1])
-    sign = 1.0 if score_of(run.scenario).better == "higher" else -1.0
+    sign = score_of(run.scenario).sign
     reached = first_reaching(rounds, sign * values, window_of(run), sign * level)
     return None if reached is None else int(rounds[reached])
 

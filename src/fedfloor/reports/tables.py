@@ -25,11 +25,10 @@ from fedfloor.reports.cells import (
     with_interval,
 )
 from fedfloor.reports.claims import claims
-from fedfloor.reports.errors import error_table
 from fedfloor.reports.policies import solver_of, with_solver
 from fedfloor.reports.reaching import reaching
 from fedfloor.reports.reading import Collection, ReadRun, Series
-from fedfloor.reports.scores import ACCURACY, ERROR, Score
+from fedfloor.reports.scores import ERROR, Score
 from fedfloor.reports.statistics import (
     FEWEST_SEEDS,
     Interval,
@@ -48,14 +47,11 @@ from fedfloor.reports.statistics import (
 from fedfloor.reports.words import NO_LINKS
 from fedfloor.scheduling.registry import shown_name
 
-_STEADINESS = {"accuracy": "steadiness [points]", "error": "steadiness of the error"}  #: columns
-
 
 def tables(collection: Collection) -> tuple[Table, ...]:
     """All tables there is data for, in the order of the page."""
     candidates = (
         headline(collection),
-        error_table(collection),
         *(reaching(collection, score) for score in collection.scores),
         claims(collection),
         against(collection),
@@ -68,12 +64,21 @@ def tables(collection: Collection) -> tuple[Table, ...]:
 def headline(collection: Collection) -> Table:
     """One row per series: how well it learnt, how long it took, and which floors failed."""
     scores = collection.scores
+    columns = (
+        "policy", *(name for score in scores for name in _columns(score)),
+        "mean delay [s]", collection.clock_name, "completed", "failures", "raw samples sent", "worst shortfall",
+        "energy per round [J]", "rounds", "seed numbers",
+    )  # fmt: skip
+    rows = tuple(_headline_row(series, scores) for series in collection.series)
+    filled = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    columns, rows = tuple(columns[at] for at in filled), tuple(tuple(row[at] for at in filled) for row in rows)
     finals = joined(f"final {score.name}" for score in scores)
-    notes = [
-        f"{finals[0].upper()}{finals[1:]} {'is' if len(scores) == 1 else 'are'} {LAST_TESTS}; steadiness is their "
-        "standard deviation from the straight line through them, so the lower, the steadier."
-    ]
-    notes += [f"The error is the {ERROR.what[0].lower()}{ERROR.what[1:]}; the lower, the better."] * (ERROR in scores)
+    steady = "; steadiness is their standard deviation from the straight line through them, so the lower, the steadier"
+    told = any(score.steadiness in columns for score in scores)
+    notes = [f"{finals[0].upper()}{finals[1:]} {'is' if len(scores) == 1 else 'are'} {LAST_TESTS}{steady * told}."]
+    if ERROR in scores:
+        error = f"{ERROR.what[0].lower()}{ERROR.what[1:]}, in the unit of what is predicted"
+        notes.append(f"The error is the {error}; the lower, the better. The {ERROR.best} is that of any test.")
     notes += _few_tests(collection.runs)
     notes += _over_seeds({len(series.runs) for series in collection.series})
     if not all(run.ended for run in collection.runs):
@@ -87,13 +92,13 @@ def headline(collection: Collection) -> Table:
     )
     if not any(run.is_real or device.link for run in collection.runs for device in run.scenario.devices):
         notes.append(NO_LINKS)
-    columns = (
-        "policy", *(name for score in scores for name in (f"final {score.name}", _STEADINESS[score.name])),
-        "mean delay [s]", collection.clock_name, "completed", "failures", "raw samples sent", "worst shortfall",
-        "energy per round [J]", "rounds", "seed numbers",
-    )  # fmt: skip
-    rows = tuple(_headline_row(series, scores) for series in collection.series)
-    return Table(f"{collection.name}: policies side by side", columns, rows, " ".join(notes))
+    what = "policies side by side" if len(rows) > 1 else f"results of {collection.series[0].label}"
+    return Table(f"{collection.name}: {what}", columns, rows, " ".join(notes))
+
+
+def _columns(score: Score) -> tuple[str, ...]:
+    """What tests of a score have columns for."""
+    return tuple(filter(None, (f"final {score.name}", score.best, score.steadiness)))
 
 
 def _over_seeds(counts: set[int]) -> list[str]:
@@ -117,16 +122,26 @@ def _few_tests(runs: Sequence[ReadRun]) -> list[str]:
     return [f"{runs_told} were not tested in each of these rounds: they have {spread(few)} tests."]
 
 
-def _tested(series: Series, score: Score) -> tuple[str, str]:
-    """Final score and steadiness of a series; both are empty if its tests measure another score."""
+def _tested(series: Series, score: Score) -> tuple[str, ...]:
+    """The columns of a score for a series; all are empty if its tests measure another score."""
+    cells = dict.fromkeys(_columns(score), "")
+    final = f"final {score.name}"
     if series.score is not score:
-        return "", ""
+        return tuple(cells.values())
     finals = [value for value in map(final_score, series.runs) if value is not None]
     deviations = [value for value in map(steadiness, series.runs) if value is not None]
     if not finals:
-        return "not tested yet" if any(run.is_trained for run in series.runs) else "no training", ""
-    steady = interval([100.0 * value if score.is_share else value for value in deviations]) if deviations else None
-    return score_cell(score, interval(finals)), "" if steady is None else with_interval(steady, digits=2)
+        cells[final] = "not tested yet" if any(run.is_trained for run in series.runs) else "no training"
+        return tuple(cells.values())
+    cells[final] = score_cell(score, interval(finals))
+    if score.best:
+        cells[score.best] = score_cell(
+            score, interval([score.best_of(run.tests[1]) for run in series.runs if run.tests[1]])
+        )
+    if deviations:
+        steady = interval([100.0 * value if score.is_share else value for value in deviations])
+        cells[score.steadiness] = with_interval(steady, digits=2)
+    return tuple(cells.values())
 
 
 def _headline_row(series: Series, scores: Sequence[Score]) -> tuple[str, ...]:
@@ -205,7 +220,7 @@ def _of_score(score: Score) -> tuple[_Difference, _Difference]:
     def gain(ours: ReadRun, reference: ReadRun, of: Callable[[Judged], float | None]) -> float | None:
         return score_gain(ours, reference, of) if ours.score is score else None
 
-    final, last = f"final {score.name}", "last evaluation" if score is ACCURACY else f"last {score.name}"
+    final, last = f"final {score.name}", score.last
     unit, in_name = ("", " [points]") if score.is_share else (score.unit, "")
     return (
         _Difference(f"{final}{in_name}", unit, 1, partial(gain, of=final_score)),

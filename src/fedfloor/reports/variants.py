@@ -10,7 +10,7 @@ from functools import cache
 
 from pydantic import BaseModel
 
-from fedfloor.reports.palette import in_words
+from fedfloor.reports.sorting import natural_key
 from fedfloor.runs.folder import flat
 from fedfloor.scenario import Scenario, ScenarioFile
 
@@ -62,7 +62,7 @@ def _ranked(settings: Sequence[Settings]) -> list[int]:
 
     def rank(at: int) -> tuple[object, ...]:
         departures = sum(key in defaults and defaults[key] != value for key, value in settings[at].items())
-        return -counts[texts[at]], departures, len(settings[at]), in_words(texts[at])
+        return -counts[texts[at]], departures, len(settings[at]), natural_key(texts[at])
 
     return sorted(range(len(settings)), key=rank)
 

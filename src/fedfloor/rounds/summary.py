@@ -7,7 +7,6 @@ __all__ = [
     "Tally",
     "accuracy_of",
     "counted_cause",
-    "error_of_test",
     "final_rounds",
     "result_of_test",
     "root_mean_square",
@@ -52,22 +51,22 @@ def root_mean_square(loss: float) -> float:
     return math.sqrt(loss)
 
 
-def error_of_test(record: RoundRecord) -> float | None:
-    """Error of a model that predicts numbers, which has no accuracy; None if it was not tested or predicts classes."""
-    return None if record.accuracy is not None or record.loss is None else root_mean_square(record.loss)
+def value_of_test(record: RoundRecord, *, predicts_numbers: bool) -> float | None:
+    """What the test of a round gave: the accuracy, or the root mean square error of a model that predicts numbers.
+
+    None without a test. An app of Flower may log another loss than the mean squared error; one below 0 has no root.
+    """
+    if not predicts_numbers:
+        return record.accuracy
+    return None if record.loss is None or record.loss < 0.0 else root_mean_square(record.loss)
 
 
-def value_of_test(record: RoundRecord) -> float | None:
-    """What the test of a round gave: the accuracy, or the error of a model that predicts numbers; None without."""
-    return error_of_test(record) if record.accuracy is None else record.accuracy
-
-
-def result_of_test(record: RoundRecord) -> str:
-    """Accuracy or error of a round's model in words; empty if it was not tested."""
-    if record.accuracy is not None:
-        return f"accuracy {record.accuracy:.1%}"
-    error = error_of_test(record)
-    return "" if error is None else f"error {error:.4g}"
+def result_of_test(record: RoundRecord, *, predicts_numbers: bool) -> str:
+    """Accuracy or error of a round's model in words, or else the loss; empty if it was not tested."""
+    value = value_of_test(record, predicts_numbers=predicts_numbers)
+    if value is None:
+        return "" if record.loss is None else f"loss {record.loss:.4g}"
+    return f"error {value:.4g}" if predicts_numbers else f"accuracy {value:.1%}"
 
 
 def counted_cause(cause: str, known: Collection[str]) -> str:

@@ -237,12 +237,14 @@ def _train_elsewhere(tell: Callable[[_Progress], None], run: PlannedRun, kept: K
     with tempfile.TemporaryDirectory(prefix="fedfloor-") as name:
         folder = Path(name) / "run"
         mirror = kept.unpack(folder)
+        predicts_numbers = run.scenario.training.predicts_numbers
 
         def show(event: Event) -> None:
             if event.reading is not None and not event.step:
                 tell(_Progress(reading=event.reading))
             if event.record is not None:
-                tell(_Progress(event.record.round + 1, mirror.changes(), result=result_of_test(event.record)))
+                result = result_of_test(event.record, predicts_numbers=predicts_numbers)
+                tell(_Progress(event.record.round + 1, mirror.changes(), result=result))
 
         options = RunOptions(resume=bool(kept.files), workers=1, data_dir=data_dir)
         try:

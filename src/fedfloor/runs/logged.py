@@ -93,7 +93,7 @@ def logged_round(
 
 def round_with(decider: Decider, scenario: Scenario, records: Sequence[RoundRecord], index: int) -> PlannedRound:
     """A round of a run, ready to be decided."""
-    state = next(replayed(scenario, records[: index + 1], first=index, with_history=decider.needs_history))
+    state = next(replayed(scenario, records[: index + 1], only={index}, with_history=decider.needs_history))
     return decider.round(state, records[index])
 
 

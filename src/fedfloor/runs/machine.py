@@ -114,12 +114,12 @@ def _joules(path: Path) -> float:
 
 
 def start_power_reading(choice: str, root: Path = _ROOT) -> Callable[[], PowerReading]:
-    """Begin to read the power as `--power-w` says; what it returns ends the reading and gives the mean power.
+    """Begin to read the power of the machine; what it returns ends the reading and gives the mean power.
 
     `choice` is a number of watts, `rapl` for the energy counters of Intel and AMD processors, or a file with one
     reading in watts per line, which is read at the end.
     """
-    label = f"--power-w {named(choice)}"
+    label = f"power {named(choice)}"
     try:
         watts = float(choice)
     except ValueError:

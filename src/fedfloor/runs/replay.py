@@ -20,12 +20,11 @@ from fedfloor.scheduling.state import RoundState
 def replayed(
     scenario: Scenario,
     records: Iterable[RoundRecord],
-    first: int = 0,
     *,
     only: Container[int] | None = None,
     with_history: bool = False,
 ) -> Iterator[RoundState]:
-    """The states at the start of the logged rounds, from round `first` on; the records must fit the scenario.
+    """The states at the start of the logged rounds; the records must fit the scenario.
 
     `only` leaves out all other rounds. Records are taken one by one, each before its state.
 
@@ -38,7 +37,7 @@ def replayed(
     last_loss = np.full(len(scenario.floors), np.nan)
     past = HistoryBuilder(len(scenario.floors)) if with_history else None
     for index, record in enumerate(records):
-        is_asked_for = index >= first and (only is None or index in only)
+        is_asked_for = only is None or index in only
         if is_asked_for or carries:
             plant.index = index
             plant.queue = np.array([gateway.queue for gateway in record.gateways])

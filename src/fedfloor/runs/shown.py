@@ -25,7 +25,12 @@ class Shown:
 
 
 def run_card(
-    title: str, summary: RunSummary, records: Sequence[RoundRecord], more: Sequence[tuple[str, str]] = ()
+    title: str,
+    summary: RunSummary,
+    records: Sequence[RoundRecord],
+    more: Sequence[tuple[str, str]] = (),
+    *,
+    predicts_numbers: bool = False,
 ) -> str:
     """A run in a notebook: a few numbers, and the accuracy or error over rounds; without tests, the delay of each."""
     failures = ", ".join(f"{cause} {count}" for cause, count in sorted(summary.failures.items())) or "none"
@@ -38,9 +43,10 @@ def run_card(
         ("worst shortfall", number(summary.shortfall)),
         ("energy per round", f"{number(summary.mean_energy)} J"),
     ]
-    tests = [(record.round + 1, value) for record in records if (value := value_of_test(record)) is not None]
+    values = [value_of_test(record, predicts_numbers=predicts_numbers) for record in records]
+    tests = [(record.round + 1, value) for record, value in zip(records, values, strict=True) if value is not None]
     if tests:
-        name = "error" if all(record.accuracy is None for record in records) else "accuracy"
+        name = "error" if predicts_numbers else "accuracy"
         picture = curves([Curve([at for at, _ in tests], [value for _, value in tests])], "rounds", name)
     else:
         delays = [record.delay for record in records]

@@ -85,7 +85,8 @@ class TrainedRun(Shown):
         rounds = counted(len(self.records), "round")
         title = f"{self.scenario.name}, {shown_name(self.records[-1].policy)}: {rounds}"
         result = ("error", f"{self.error:.4g}") if self.accuracy is None else ("test accuracy", f"{self.accuracy:.1%}")
-        return run_card(title, self.summary, self.records, [result])
+        predicts_numbers = self.scenario.training.predicts_numbers
+        return run_card(title, self.summary, self.records, [result], predicts_numbers=predicts_numbers)
 
     def __repr__(self) -> str:
         result = f"error {self.error:.4g}" if self.accuracy is None else f"accuracy {self.accuracy:.4f}"

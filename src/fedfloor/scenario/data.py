@@ -10,7 +10,7 @@ from pydantic import Field, Strict, field_validator, model_validator
 
 from fedfloor.errors import advice_for, shown
 from fedfloor.scenario.catalogue import DATASETS
-from fedfloor.scenario.section import Flag, Int1, Section, finding
+from fedfloor.scenario.section import Flag, Int1, Section, finding, is_same
 
 _TABLES = (".csv", ".parquet")  #: endings of sensor files
 _FIELD = re.compile(r"\{(\w*)\}")
@@ -125,7 +125,7 @@ class Data(Section):
         if not isinstance(data, dict) or not isinstance(name, str):
             return data
         defaults = {**_DEFAULTS, "pictures": name in DATASETS or name.endswith("/"), "step": data.get("window")}
-        return {key: value for key, value in data.items() if key not in defaults or not _is(value, defaults[key])}
+        return {key: value for key, value in data.items() if key not in defaults or not is_same(value, defaults[key])}
 
     @model_validator(mode="after")
     def _pictures_are_what_they_are(self) -> Self:
@@ -207,8 +207,3 @@ class Data(Section):
             files = "Files end in .csv or .parquet, as in 'sensors/*.csv', and a folder of pictures in '/'"
             raise finding(f"unknown data set, got {shown(name)}. {advice_for(name, DATASETS)} {files}")
         return name
-
-
-def _is(value: object, other: object) -> bool:
-    """Whether two values are equal and of one type, as 1 and true are not."""
-    return type(value) is type(other) and value == other

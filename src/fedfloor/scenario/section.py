@@ -1,6 +1,6 @@
 """Base class of every table that a person writes: frozen, with advice on unknown keys."""
 
-__all__ = ["Flag", "Int0", "Int1", "Level", "PositiveReal", "Section", "finding"]
+__all__ = ["Flag", "Int0", "Int1", "Level", "PositiveReal", "Section", "finding", "is_same"]
 
 import math
 from typing import Annotated, TypeGuard
@@ -42,6 +42,14 @@ class Section(BaseModel):
 def finding(problem: str, *, below: str = "") -> PydanticCustomError:
     """Validation error in our own words; `below` is the path from the section that reports it to the wrong value."""
     return PydanticCustomError("finding", "{problem}", {"problem": problem, "below": below})
+
+
+def is_same(value: object, other: object) -> bool:
+    """Whether two values of a setting are equal and of one type, as 1 and true are not.
+
+    Types first, because values of a policy may be arrays, for example.
+    """
+    return type(value) is type(other) and value == other
 
 
 def _about_key(key: str, value: object, section: type[BaseModel]) -> str:

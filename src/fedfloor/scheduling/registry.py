@@ -32,6 +32,7 @@ from typing import Any, Self
 from fedfloor.errors import PolicyError, advice_for, shown
 from fedfloor.references import in_declared_types, made, own_class
 from fedfloor.scenario.file import Policy
+from fedfloor.scenario.section import is_same
 from fedfloor.scheduling import policies
 from fedfloor.scheduling.allocating import Selecting
 from fedfloor.scheduling.state import Scheduler
@@ -226,15 +227,10 @@ def _all_settings(
     """
     defaults = {entry.name: entry.default for entry in entries if entry.metadata.get("unwritten")}
     values = [(entry.name, getattr(policy, entry.name)) for entry in entries if entry.init]
-    given = {key: value for key, value in spec.settings if _is_same(getattr(policy, key, None), converted[key])}
+    given = {key: value for key, value in spec.settings if is_same(getattr(policy, key, None), converted[key])}
     values = [(key, given.get(key, value)) for key, value in values]
     written = [(key, value) for key, value in values if isinstance(value, Setting)] or spec.settings
     return tuple((key, value) for key, value in written if key not in defaults or defaults[key] != value)
-
-
-def _is_same(value: object, other: object) -> bool:
-    """Whether a policy has kept a setting; types first, because values may be arrays, for example."""
-    return type(value) is type(other) and value == other
 
 
 def policy_summaries() -> Mapping[str, str]:

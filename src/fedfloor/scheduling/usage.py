@@ -145,8 +145,9 @@ def _with_extra(
 ) -> tuple[SplitCosts, LinkCosts | None]:
     """Costs of training and links with more iterations (N,) than K; weights still travel once a round."""
     factor = 1.0 + extra / state.plant.workload.local_iterations  # (N,)
-    more = state.plant.more_link_costs
-    if links is not None and more is not None:
+    if links is not None:
+        more = state.plant.more_link_costs
+        assert more is not None, "training.extra_iterations is 0"
         step = more.at(cut)
         links = LinkCosts(
             links.time + extra * step.time,

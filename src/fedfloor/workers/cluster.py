@@ -18,7 +18,7 @@ from fedfloor.training.data.samples import Samples
 from fedfloor.training.tasks import Task, carry_out
 from fedfloor.training.work import Job, Work
 from fedfloor.workers.crew import LostError, News
-from fedfloor.workers.engine import Engine, in_order
+from fedfloor.workers.engine import CONTINUE, Engine, in_order
 from fedfloor.workers.processes import Failure, packed_failure, settings, unpacked_failure
 
 try:
@@ -171,7 +171,7 @@ def _ready(hands: list[Any]) -> list[Any]:
         ray.kill(answers[reference])
     if not ready:
         problem = f"no core of the cluster was free within {_START:.0f} s"
-        raise FailedRunError(f"{problem}. Check with `ray status` what uses them, and continue with --resume later")
+        raise FailedRunError(f"{problem}. Check with `ray status` what uses them, and resume the run later")
     return [answers[reference] for reference in ready]
 
 
@@ -180,7 +180,7 @@ def _answer(reference: Any) -> tuple[Any, Vector]:
         answer, vectors, failure = ray.get(reference)
     except RayActorError as error:
         problem = f"a training process of the cluster was lost repeatedly: {_reason(error)}"
-        raise FailedRunError(f"{problem}. Continue with --resume, with fewer --workers if memory was short") from None
+        raise FailedRunError(f"{problem}. {CONTINUE}") from None
     if failure is not None:
         raise unpacked_failure(failure)
     return answer, vectors

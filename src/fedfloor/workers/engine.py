@@ -5,6 +5,7 @@ therefore the same to the last bit for any number of processes.
 """
 
 __all__ = [
+    "CONTINUE",
     "Engine",
     "Local",
     "Pool",
@@ -33,6 +34,8 @@ from fedfloor.workers.sharing import Place, release, shared
 W = TypeVar("W")
 R = TypeVar("R")
 
+#: what to do after a process was lost
+CONTINUE = "Continue with --resume, or resume=True in Python, and with fewer workers if memory was short"
 _RESULT_BYTES = 100_000_000  #: memory for results that wait for an earlier one, beyond two per process
 _WINDOW = 8  #: number of stacks within which devices are sorted by the size of their batches
 
@@ -220,8 +223,7 @@ class _Worker:
         return answer
 
     def _ended(self) -> FailedRunError:
-        problem = f"a training process {ending_of(self._process)}"
-        return FailedRunError(f"{problem}. Continue with --resume, with fewer --workers if memory was short")
+        return FailedRunError(f"a training process {ending_of(self._process)}. {CONTINUE}")
 
     def close(self) -> None:
         """Close the connection, so that the process ends."""

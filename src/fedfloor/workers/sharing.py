@@ -39,7 +39,7 @@ def shared(shape: tuple[int, ...], kind: npt.DTypeLike) -> tuple[Place, npt.NDAr
                 file.truncate(size)
         except OSError as error:
             problem = f"cannot reserve {size / 1e6:.0f} MB for the training processes: {error.strerror}"
-            raise FailedRunError(f"{folder}: {problem}. Free some space, or use --workers 1") from None
+            raise FailedRunError(f"{folder}: {problem}. Free some space, or train with one worker") from None
         place = Place(os.dup(file.fileno()), shape, np.dtype(kind).str)
     return place, attach(place)
 

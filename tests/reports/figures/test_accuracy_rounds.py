@@ -1,5 +1,7 @@
 """Accuracy against rounds: seeds together, long runs averaged."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from fedfloor.reports.measures.tested import over_rounds
 from fedfloor.reports.reading import ReadRun
 from fedfloor.reports.results import results_of
 from fedfloor.reports.statistics import final_score
+from fedfloor.runs.about import About
 from tests.conftest import known
 from tests.reports.logs import series_of, with_columns
 from tests.reports.made_up import gathered, made_up
@@ -51,7 +54,7 @@ def test_points_are_joined_by_straight_lines() -> None:
     runs = [made_up("random", seed, accuracies=[0.1, 0.2, 0.3]) for seed in (1, 2)]
     (panel,) = known(FIGURE.plot)(results_of(gathered(*runs)))
     assert line_shapes(panel.plot) == ["linear"] * 3  # the line and the edges of its band
-    assert panel.note == "It was tested on the test set. Bands span the seeds."
+    assert panel.note == "Models were tested on the test set. Bands span the seeds."
 
 
 def test_lines_of_runs_of_different_lengths_are_smoothed_alike() -> None:
@@ -65,3 +68,27 @@ def test_lines_of_runs_of_different_lengths_are_smoothed_alike() -> None:
     )
     (panel,) = known(FIGURE.plot)(results_of(gathered(long, made_up("ddsra:v=1", rounds=100, accuracies=rising))))
     assert "length" not in panel.note
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        made_up("ddsra:v=1", rounds=10),  # a simulation of the same scenario
+        made_up("ddsra:v=1", rounds=5, of=100, accuracies=[0.1]),  # a run that has just begun
+    ],
+    ids=["untested", "begun"],
+)
+def test_only_ended_runs_with_tests_decide_how_lines_are_smoothed(other: ReadRun) -> None:
+    rising = [0.01 * at for at in range(100)]
+    trained = made_up("random", rounds=100, accuracies=rising)
+    (alone,) = known(FIGURE.plot)(results_of(gathered(trained)))
+    (beside,) = known(FIGURE.plot)(results_of(gathered(trained, other)))
+    lines = [np.asarray(known(panel.plot).data[0]["y"]) for panel in (alone, beside)]
+    assert np.array_equal(*lines)
+    assert beside.note == alone.note == "Models were tested on the test set."
+
+
+def test_runs_without_tests_do_not_decide_who_tested() -> None:
+    nodes = dataclasses.replace(made_up("random", accuracies=[0.1, 0.2]), about=About(tests="nodes"))
+    (panel,) = known(FIGURE.plot)(results_of(gathered(nodes, made_up("ddsra:v=1"))))
+    assert panel.note.startswith("Models were tested by the nodes of Flower")

@@ -100,6 +100,15 @@ def test_a_run_that_predicts_numbers_has_an_error_and_the_least_is_the_best(grow
     assert "fig-accuracy-rounds" not in figures["sections"]
 
 
+def test_a_loss_of_a_run_that_predicts_classes_is_no_result(growing: Growing) -> None:
+    growing.change(lambda _, record: record.update(loss=1.5))
+    growing.write(0, 10)
+    state = state_of(Watched(growing.folder))
+    (run,) = state["runs"]
+    assert (run["tested"], run["best"], state["shown"]["tested"]) == (None, None, [])
+    assert {entry[3] for entry in state["shown"]["rounds"]} == {None}
+
+
 def test_predictions_are_absent_where_nothing_is_measured(growing: Growing) -> None:
     growing.write(0, 4)
     state = state_of(Watched(growing.folder))
@@ -132,7 +141,7 @@ def test_arrays_are_those_of_the_report(growing: Growing) -> None:
     results = watched._results([])
     assert results is not None
     ours, theirs = results.series[0].runs[0], lay_out_run(collect([growing.folder]).runs[0])
-    for name in ("rounds", "clock", "accuracy", "completed", "upload", "cut", "device_energy", "target", "failure"):
+    for name in ("rounds", "clock", "tested", "completed", "upload", "cut", "device_energy", "target", "failure"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
@@ -358,7 +367,7 @@ def test_thinning_keeps_the_picked_rounds_and_every_blocks_evaluation(numbers: b
     later.thin(8)
     expected = [picked(block, 8) for block in range(ROUNDS // 8)]
     for kept in (later, at_once):
-        assert (kept.logged(growing.log).columns.of_rounds[0] - 1).tolist() == expected
+        assert (kept.logged(growing.log).columns.of_rounds("number") - 1).tolist() == expected
         assert len(kept.evaluations()) == ROUNDS // 8  # a test every five rounds, so every block of eight has one
         tested = [value for _, value in kept.evaluations()]
         assert tested == sorted(tested)

@@ -3,10 +3,9 @@
 __all__ = ["profile"]
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -93,21 +92,31 @@ def profile(
     from fedfloor import api
 
     batches = _batches(batch)
-    _refuse_misfits(
-        form,
-        costs,
-        compare,
-        {"--scenario": scenario, "--frequency-ghz": frequency_ghz, "--power-w": power_w},
-        out,
-        files,
-    )
-    if costs is CostModel.MEASURED:
-        frequency = None if frequency_ghz is None else 1e9 * frequency_ghz
-        measure = partial(
-            api.measure, model, shape, batches=batches, scenario=scenario, overrides=overrides or (), own=own,
-            frequency=frequency, power=power_w, out=out,
-        )  # fmt: skip
-        _measure(measure, scenario or model or "", out, form, quiet=quiet)
+    is_measured = costs is CostModel.MEASURED
+    if not is_measured:
+        of_measuring = {"--scenario": scenario, "--frequency-ghz": frequency_ghz, "--power-w": power_w}
+        _refuse_idle(of_measuring, "--costs measured")
+    if not is_measured and not compare:
+        _refuse_idle({"--out": out}, "--costs measured or --compare")
+    if not compare:
+        _refuse_idle({"FILE": files and files[0]}, "--compare")
+    _refuse_modes(form, costs, is_comparing=bool(compare))
+    if is_measured:
+        from fedfloor.cli.show.bare import own_code_on_stderr, print_result
+        from fedfloor.cli.show.hardware import measuring, print_hardware
+
+        frequency = _hertz(frequency_ghz)
+        with own_code_on_stderr(), measuring(scenario or model or "", quiet=quiet) as progress:
+            machine = api.measure(
+                model, shape, batches=batches, scenario=scenario, overrides=overrides or (), own=own,
+                frequency=frequency, power=power_w, out=out, on_plan=progress.on_plan, on_step=progress.on_step,
+            )  # fmt: skip
+        print_result(
+            machine,
+            form,
+            lambda done: print_hardware(done, out),
+            lambda done: done.model_dump(mode="json", exclude_none=True),
+        )
         return
     if model is None:
         raise ProfileError("MODEL: is missing. Name one, as in `fedfloor profile cnn`")
@@ -120,51 +129,32 @@ def profile(
         _count(model, shape, samples, costs or CostModel.EXACT, overrides or (), form)
 
 
-def _refuse_misfits(
-    form: ProfileFormat,
-    costs: CostModel | None,
-    compare: Sequence[Path] | None,
-    of_measuring: Mapping[str, float | str | None],
-    out: Path | None,
-    files: Sequence[Path] | None,
-) -> None:
-    """Refuse options that have no effect in the mode that is asked for, and those that exclude each other."""
-    measured = costs is CostModel.MEASURED
-    for option, value, fits, needed in (
-        *((option, value, measured, "--costs measured") for option, value in of_measuring.items()),
-        ("--out", out, measured or compare, "--costs measured or --compare"),
-        ("FILE", files, compare, "--compare"),
-    ):
-        if value and not fits:
-            given = str(value[0] if isinstance(value, Sequence) and not isinstance(value, str) else value)
-            raise ProfileError(f"{option}: has an effect only with {needed}, got {shown(given)}. Leave it out")
-    if measured and compare:
+def _refuse_idle(options: Mapping[str, object], needed: str) -> None:
+    """Refuse options that have no effect without another one."""
+    for option, value in options.items():
+        if value:
+            raise ProfileError(f"{option}: has an effect only with {needed}, got {shown(str(value))}. Leave it out")
+
+
+def _refuse_modes(form: ProfileFormat, costs: CostModel | None, *, is_comparing: bool) -> None:
+    """Refuse modes that exclude each other, and formats that a mode lacks."""
+    is_measured = costs is CostModel.MEASURED
+    if is_measured and is_comparing:
         raise ProfileError("--compare: cannot be used with --costs measured. Measure first, then compare")
-    if compare and costs is not None:
+    if is_comparing and costs is not None:
         problem = "has no effect with --compare, which shows all of them"
         raise ProfileError(f"--costs: {problem}, got {shown(costs.value)}. Leave it out")
-    if form is ProfileFormat.TOML and (compare or measured):
-        mode = "--compare" if compare else "--costs measured"
+    if form is ProfileFormat.TOML and (is_comparing or is_measured):
+        mode = "--compare" if is_comparing else "--costs measured"
         raise ProfileError(f"--format: must be table or json with {mode}, got 'toml'. Choose one of them")
-    frequency_ghz = of_measuring["--frequency-ghz"]
-    if isinstance(frequency_ghz, float) and not math.isfinite(frequency_ghz):  # typer lets nan through
+
+
+def _hertz(frequency_ghz: float | None) -> float | None:
+    """The clock of the processor [Hz]."""
+    if frequency_ghz is not None and not math.isfinite(frequency_ghz):  # typer lets nan through
         problem = f"must be a number from 1e-6 to 1000, got {frequency_ghz}"
         raise ProfileError(f"--frequency-ghz: {problem}. Give the clock of the processor in GHz")
-
-
-def _measure(measure: Callable[..., Any], name: str, out: Path | None, form: ProfileFormat, *, quiet: bool) -> None:
-    """Time every layer of a model on this machine."""
-    from fedfloor.cli.show.bare import own_code_on_stderr, print_result
-    from fedfloor.cli.show.hardware import measuring, print_hardware
-
-    with own_code_on_stderr(), measuring(name, quiet=quiet) as progress:
-        machine = measure(on_plan=progress.on_plan, on_step=progress.on_step)
-    print_result(
-        machine,
-        form,
-        lambda done: print_hardware(done, out),
-        lambda done: done.model_dump(mode="json", exclude_none=True),
-    )
+    return None if frequency_ghz is None else 1e9 * frequency_ghz
 
 
 def _compare(

@@ -95,11 +95,18 @@ def base_station_view(planned: PlannedRun, *, quiet: bool) -> Iterator[View]:
 
 @contextmanager
 def plant_view(planned: PlannedRun, *, quiet: bool) -> Iterator["PlantView"]:
-    """A live table of the floors on standard error; a line per round where that is no terminal, and warnings."""
+    """A live table of the floors on standard error, and warnings; where that is no terminal, a line per round.
+
+    Before the first of them, a line says that processes start, which takes seconds.
+    """
     with logging_to_stderr(quiet=True):
         remark(planned, quiet=quiet)
         view = PlantView(planned, is_live=ERR.is_terminal and not quiet, quiet=quiet)
         if not view.is_live:
+            if not quiet:
+                floors, devices = planned.scenario.floors, planned.scenario.devices
+                parts = f"{counted(len(floors), 'floor')} with {counted(len(devices), 'device')}"
+                ERR.print(f"starting the processes of {parts}", soft_wrap=True)
             yield view
             return
         with Live(get_renderable=view.table, console=ERR, refresh_per_second=4):
@@ -138,7 +145,7 @@ class PlantView:
             if gateway.selected:
                 self._last[gateway.name] = gateway
             self._completed[gateway.name] += gateway.completed
-        result = result_of_test(record)
+        result = result_of_test(record, predicts_numbers=self._planned.scenario.training.predicts_numbers)
         note = f"{self.done} of {counted(self._planned.scenario.rounds, 'round')}, clock {record.clock:.4g} s"
         self._note = ", ".join(filter(None, (note, result)))
         if not self.is_live and not self._quiet:

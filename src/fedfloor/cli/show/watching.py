@@ -128,7 +128,7 @@ class View:
         self._clock = f"clock {record.clock_s or 0.0:.4g} s"
         if record.training_loss is not None:
             self._loss = f"training loss {record.training_loss:.3f}"
-        result = result_of_test(record)
+        result = result_of_test(record, predicts_numbers=self._planned.scenario.training.predicts_numbers)
         if not result:
             return
         self._result = result

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fedfloor.reports import sections
 from fedfloor.reports.cells import smoothing_of, time_unit
 from fedfloor.reports.drawing.figure import Figure, Panel, panels_of
 from fedfloor.reports.drawing.lines import ROUNDS, Lines, band_note, draw_lines, plot_lines
@@ -19,8 +18,6 @@ from fedfloor.reports.statistics import window_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-_SECTIONS = {"accuracy": sections.ACCURACY, "error": sections.ERROR}
 
 
 def rounds_figure(score: Score, *, position: int) -> Figure:
@@ -50,13 +47,13 @@ def time_figure(score: Score, *, position: int) -> Figure:
 
 def _window(results: Results, score: Score) -> int:
     """Number of rounds over which all lines of a figure are smoothed: one for all, because a longer one lags behind."""
-    return window_of(*_tested(results, score))
+    return window_of(*_decisive(results, score))
 
 
 def _window_note(results: Results, score: Score) -> str:
     """Sentence on the window of runs of different lengths; empty if all have the same."""
     window = _window(results, score)
-    if all(window_of(run) == window for run in _tested(results, score)):
+    if all(window_of(run) == window for run in _decisive(results, score)):
         return ""
     how = "no line is smoothed" if window == 1 else f"all lines are smoothed over {window} rounds"
     return f"Runs differ in length: {how}, as for the shortest of them."
@@ -71,8 +68,8 @@ def _test_note(results: Results, score: Score) -> str:
     """Sentence on the data that models were tested on."""
     by_nodes = "by the nodes of Flower, on data of their own, and averaged by the strategy"
     return {
-        True: f"It was tested {by_nodes}.",
-        False: "It was tested on the test set.",
+        True: f"Models were tested {by_nodes}.",
+        False: "Models were tested on the test set.",
         None: f"Some runs were tested on the test set, others {by_nodes}: their lines do not compare.",
     }[_is_by_nodes(results, score)]
 
@@ -83,8 +80,16 @@ def _is_by_nodes(results: Results, score: Score) -> bool | None:
     return None if len(kinds) > 1 else kinds == {True}
 
 
+def _decisive(results: Results, score: Score) -> list[ReadRun]:
+    """Runs whose lengths decide how lines are smoothed: those that have ended, or all before any has."""
+    tested = _tested(results, score)
+    return [run for run in tested if run.ended] or tested
+
+
 def _tested(results: Results, score: Score) -> list[ReadRun]:
-    return [run.run for series in results.series if series.score is score for run in series.runs]
+    """Runs with a test of this score; a simulation has none, and a run that has just begun none yet."""
+    runs = (run.run for series in results.series if series.score is score for run in series.runs)
+    return [run for run in runs if run.tests[1]]
 
 
 def _figure(score: Score, over: str, caption: str, lines: Callable[[Results], Lines], position: int) -> Figure:
@@ -92,13 +97,15 @@ def _figure(score: Score, over: str, caption: str, lines: Callable[[Results], Li
         return draw_lines(lines(results))
 
     def plot(results: Results) -> tuple[Panel, ...]:
-        notes = (_test_note(results, score), _window_note(results, score), band_note(results))
+        end = "A line over several seeds ends where the first of them ends."
+        ends = end if over == "time" and results.several_seeds else ""
+        notes = (_test_note(results, score), _window_note(results, score), band_note(results), ends)
         return panels_of(plot_lines(lines(results)), note=" ".join(filter(None, notes)))
 
     return Figure(
         name=f"{score.name}-{over}",
         position=position,
-        section=_SECTIONS[score.name],
+        section=score.section,
         title=f"{score.title} against {over}",
         caption=caption,
         missing=NOT_TESTED,

@@ -21,7 +21,8 @@ from fedfloor.errors import FedfloorError, RunLogError
 from fedfloor.reports.beside import about_from, bounds_from, holding_from
 from fedfloor.reports.live.keeping import KeptRounds
 from fedfloor.reports.live.recent import RECENT, predicted_delay
-from fedfloor.reports.reading import ReadRun, beside, scenario_table
+from fedfloor.reports.reading import ReadRun, beside, has_ended, scenario_table
+from fedfloor.reports.scores import ERROR, Score, score_of
 from fedfloor.rounds.listeners.log import ROUNDS, parsed_line
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.rounds.summary import Tally, value_of_test
@@ -44,6 +45,7 @@ class _Reading:
     """What is known of a log: all of it is forgotten when the log is read from its start again."""
 
     kept: KeptRounds
+    score: Score  #: what tests measure
     tally: Tally = field(default_factory=lambda: Tally(endless=True))
     generation: int = field(default_factory=lambda: next(_generations))
     file: tuple[int, int] = (0, 0)  #: device and number of the file
@@ -71,10 +73,9 @@ class _Reading:
         self.kept.add(record, start)
         self.recent.append(record)
         self.is_measured = self.is_measured or predicted_delay(record) is not None
-        if (value := value_of_test(record)) is not None:
+        if (value := value_of_test(record, predicts_numbers=self.score is ERROR)) is not None:
             self.last = (self.rounds, value)
-            is_error = record.accuracy is None
-            if self.best is None or (value < self.best[1] if is_error else value > self.best[1]):
+            if self.best is None or self.score.sign * value > self.score.sign * self.best[1]:
                 self.best = self.last
 
 
@@ -86,6 +87,7 @@ class FollowedRun:
         self.problem = ""  #: what is wrong now, in a sentence for people; empty if nothing is
         self.is_ended = False
         self.about = About()
+        self._about_problems: list[str] = []
         self.age: float | None = None  #: [s] since the log last changed
         self.unread = 0  #: [byte] of the log
         self.table: Mapping[str, object] = {}
@@ -129,16 +131,20 @@ class FollowedRun:
             if not self._read_scenario():
                 return
             self._read_log(until)
-            rounds = self._reading.rounds if self._reading is not None else 0
-            done = self.scenario is not None and rounds >= self.scenario.rounds
-            self.about = beside(about_from, self.folder / ABOUT, []) or About()  # `as_read` tells of a damaged file
-            early = self.about.ended is not None or (self.folder / BOUNDS).exists()
-            self.is_ended = rounds > 0 and (done or early)
+            self._about_problems.clear()
+            self.about = beside(about_from, self.folder / ABOUT, self._about_problems) or About()
+            self.is_ended = self._has_ended()
             self.problem = ""
         except FedfloorError as error:
             self.problem = str(error)
         except OSError as error:
             self.problem = f"{error.filename or self.folder}: cannot be read: {error.strerror}"
+
+    def _has_ended(self) -> bool:
+        if self.log is None or self.scenario is None:
+            return False
+        has_bounds = (self.folder / BOUNDS).exists()
+        return has_ended(self.scenario, self.log.rounds, self.about, has_bounds=has_bounds)
 
     def _read_scenario(self) -> bool:
         """Read the scenario if it is new or changed; False while a run has not begun to write it."""
@@ -215,7 +221,7 @@ class FollowedRun:
         assert self.scenario is not None
         stride = 1 if reading is None else reading.kept.stride
         self._moments.clear()
-        self._reading = _Reading(KeptRounds(self.scenario, stride), file=identity)
+        self._reading = _Reading(KeptRounds(self.scenario, stride), score_of(self.scenario), file=identity)
         return self._reading
 
     def as_read(self) -> tuple[ReadRun, list[str]] | None:
@@ -223,7 +229,7 @@ class FollowedRun:
         reading, scenario = self.log, self.scenario
         if reading is None or scenario is None:
             return None
-        problems: list[str] = []
+        problems = self._about_problems[:]
         bounds = beside(bounds_from, self.folder / BOUNDS, problems)
         run = ReadRun(
             folder=self.folder,
@@ -234,7 +240,7 @@ class FollowedRun:
             summary=reading.tally.summary(),
             holding=beside(holding_from, self.folder / HOLDING, problems),
             bounds=() if bounds is None and (self.folder / BOUNDS).exists() else bounds,
-            about=beside(about_from, self.folder / ABOUT, problems) or About(),
+            about=self.about,
         )
         return run, problems
 

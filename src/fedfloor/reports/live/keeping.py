@@ -8,19 +8,16 @@ same stride therefore keep the same rounds, which figures of several runs rely o
 __all__ = ["KeptRounds", "picked"]
 
 import hashlib
+import math
 from array import array
 from pathlib import Path
 
 import numpy as np
 
-from fedfloor.arrays import Floats
-from fedfloor.reports.columns import Columns
+from fedfloor.reports.log_columns import LogColumns
 from fedfloor.reports.logged import LoggedRounds
 from fedfloor.rounds.record import RoundRecord
-from fedfloor.rounds.summary import error_of_test, value_of_test
 from fedfloor.scenario import Scenario
-
-_UNTESTED: tuple[float | None, float | None] = (None, None)  #: accuracy and error of a round without a test
 
 
 def picked(block: int, stride: int) -> int:
@@ -38,9 +35,9 @@ class KeptRounds:
     """The rounds of one run that are kept, as arrays, and where in the log each of them stands."""
 
     def __init__(self, scenario: Scenario, stride: int = 1) -> None:
-        self._columns = Columns(scenario)
+        self._columns = LogColumns(scenario)
         self._starts = array("q")  #: [byte] of the lines of the rounds that are kept
-        self._tested = _UNTESTED  #: accuracy and error of a round of the open block that is not kept
+        self._tested = math.nan  #: what the test gave in a round of the open block that is not kept
         self.stride = stride
 
     def __len__(self) -> int:
@@ -57,29 +54,28 @@ class KeptRounds:
         if picked(block, self.stride) == record.round:
             self._columns.add(record)
             self._starts.append(start)
-        elif value_of_test(record) is not None:
-            self._tested = record.accuracy, error_of_test(record)
+        elif not math.isnan(result := self._columns.result_of(record)):
+            self._tested = result
         if place == self.stride - 1:
             self._close_block()
 
     def _close_block(self) -> None:
         """Give an evaluation of a round that was dropped to the one that stays: tests are rare, and it is near."""
-        last = self._columns.of_rounds[3:, -1]
-        if np.isnan(last).all():
-            last[:] = np.array(self._tested, float)
-        self._tested = _UNTESTED
+        tested = self._columns.of_rounds("tested")
+        if np.isnan(tested[-1]):
+            tested[-1] = self._tested
+        self._tested = math.nan
 
     def thin(self, stride: int) -> None:
         """Drop rounds until one of every `stride` is left."""
-        numbers = (self._columns.of_rounds[0].astype(int) - 1).tolist()
+        numbers = (self._columns.of_rounds("number").astype(int) - 1).tolist()
         stays = [at for at, number in enumerate(numbers) if picked(number // stride, stride) == number]
-        tests: dict[int, Floats] = {}  # an evaluation of every block that has one
-        for number, values in zip(numbers, self._columns.of_rounds[3:].T, strict=True):
-            if not np.isnan(values).all():
-                tests[number // stride] = values
+        results = zip(numbers, self._columns.of_rounds("tested").tolist(), strict=True)
+        tests = {
+            number // stride: result for number, result in results if not math.isnan(result)
+        }  # the last of a block
         self._columns.keep(np.array(stays, dtype=int))
-        for place, at in enumerate(stays):
-            self._columns.of_rounds[3:, place] = tests.get(numbers[at] // stride, np.nan)
+        self._columns.of_rounds("tested")[:] = [tests.get(numbers[at] // stride, math.nan) for at in stays]
         self._starts = array("q", (self._starts[at] for at in stays))
         self.stride = stride
 
@@ -89,7 +85,6 @@ class KeptRounds:
 
     def evaluations(self) -> list[tuple[int, float]]:
         """After how many rounds the model was tested, and its accuracy, or its error if it predicts numbers."""
-        number, _, _, accuracy, error = self._columns.of_rounds
-        values = np.where(np.isnan(accuracy), error, accuracy)
+        number, values = self._columns.of_rounds("number"), self._columns.of_rounds("tested")
         at = np.flatnonzero(~np.isnan(values))
         return list(zip(number[at].astype(int).tolist(), values[at].tolist(), strict=True))

@@ -35,10 +35,11 @@ class RecentRound(NamedTuple):
     floors: tuple[RecentFloor, ...]  #: those that were selected
 
 
-def recent_round(record: RoundRecord) -> RecentRound:
+def recent_round(record: RoundRecord, *, predicts_numbers: bool) -> RecentRound:
     """A round, without the floors that had no part in it."""
     floors = tuple(_floor(m, gateway) for m, gateway in enumerate(record.gateways) if gateway.selected)
-    return RecentRound(record.round, record.delay_s, predicted_delay(record), value_of_test(record), floors)
+    result = value_of_test(record, predicts_numbers=predicts_numbers)
+    return RecentRound(record.round, record.delay_s, predicted_delay(record), result, floors)
 
 
 def predicted_delay(record: RoundRecord) -> float | None:

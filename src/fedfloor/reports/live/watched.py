@@ -144,7 +144,9 @@ class Watched:
         if reading is None or scenario is None:
             return {"id": self._id(run), "log": 0, "rounds": []}
         known = after if log == reading.generation else 0
-        rounds = [recent_round(record) for record in reading.recent if record.round >= known]
+        predicts_numbers = scenario.training.predicts_numbers
+        recent = [record for record in reading.recent if record.round >= known]
+        rounds = [recent_round(record, predicts_numbers=predicts_numbers) for record in recent]
         tested = reading.kept.evaluations()
         points = [tested[at] for at in spread(len(tested), _POINTS).tolist()] if tested else []
         answer = {"id": self._id(run), "log": reading.generation, "rounds": rounds, "tested": points}
