@@ -83,8 +83,8 @@ def test_only_ended_runs_with_tests_decide_how_lines_are_smoothed(other: ReadRun
     trained = made_up("random", rounds=100, accuracies=rising)
     (alone,) = known(FIGURE.plot)(results_of(gathered(trained)))
     (beside,) = known(FIGURE.plot)(results_of(gathered(trained, other)))
-    lines = [np.asarray(known(panel.plot).data[0]["y"]) for panel in (alone, beside)]
-    assert np.array_equal(*lines)
+    expected, got = (np.asarray(known(panel.plot).data[0]["y"]) for panel in (alone, beside))
+    assert np.array_equal(got, expected)
     assert beside.note == alone.note == "Models were tested on the test set."
 
 
