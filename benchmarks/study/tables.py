@@ -318,9 +318,16 @@ def _race_row(
 
 
 def _time(times: Sequence[float]) -> str:
-    """Times [s] to a level, or how many seeds reach it."""
-    reached = sum(map(math.isfinite, times))
-    return with_interval(interval(times), digits=3) if reached == len(times) else f"{reached} of {len(times)} seeds"
+    """Times [s] to a level, of the seeds that reach it."""
+    reached = [time for time in times if math.isfinite(time)]
+    return _of_seeds(with_interval(interval(reached), digits=3) if reached else "", len(reached), len(times))
+
+
+def _of_seeds(text: str, counted: int, every: int) -> str:
+    """A result, and how many seeds it is about, if not about all."""
+    if counted == every:
+        return text
+    return f"{text} in {counted} of {every} seeds" if counted else f"0 of {every} seeds"
 
 
 def _pairs(standing: Standing, reference: str) -> list[str]:
@@ -332,7 +339,8 @@ def _pairs(standing: Standing, reference: str) -> list[str]:
         times = [time_to(own[seed], level) / time_to(ours[seed], level) for seed, level in levels.items()]
         points = [100 * (accuracy_at(own[seed], end) - accuracy_at(ours[seed], end)) for seed, end in ends.items()]
         energy = [own[seed].mean_energy_j / ours[seed].mean_energy_j for seed in ends]
-        time = shift(times) if np.all(np.isfinite(times)) else "not all reach it"
+        both = [time for time in times if math.isfinite(time)]
+        time = _of_seeds(shift(both) if both else "", len(both), len(times))
         rows.append((f"`{policy}`", str(len(own)), time, change(interval(points), ""), shift(energy)))
     heads = (f"against `{reference}`", "seeds", "time to the level", "accuracy at equal time [points]", "energy")
     return markdown(heads, rows)
