@@ -165,6 +165,22 @@ def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
     assert row.startswith(f"| `{slow}` | 10 | +100.0 % [+100.0, +100.0]")
 
 
+def test_a_seed_that_misses_the_level_does_not_hide_the_times_of_the_others() -> None:
+    ends = {parts.REFERENCE: (0.4, 0.4, 0.4), "ddsra:v=0.1": (0.4, 0.4, 0.4), "random": (0.4, 0.4, 0.1)}
+    ends["round_robin"] = (0.1, 0.1, 0.1)
+    lines = [
+        made(parts.racing(policy).on("paper-cifar10", seed, RACE["paper-cifar10"]), delay=delay, end=end)
+        for (policy, of_seeds), delay in zip(ends.items(), (10.0, 20.0, 20.0, 20.0), strict=True)
+        for seed, end in zip(FEW, of_seeds, strict=True)
+    ]
+    made_tables = tables.leaderboard_tables(by_run(lines))
+    (raced,) = [row for row in made_tables["race paper-cifar10"] if row.startswith("| `random`")]
+    assert " in 2 of 3 seeds |" in raced
+    paired = made_tables["pairs paper-cifar10"]
+    assert any(row.startswith("| `random` | 3 | +100.0 % (+100.0, +100.0) in 2 of 3 seeds") for row in paired)
+    assert any(row.startswith("| `round_robin` | 3 | 0 of 3 seeds") for row in paired)
+
+
 def test_a_policy_that_lacks_a_seed_takes_no_part_in_the_race() -> None:
     policies, seeds = ("ddsra:v=0.1", "ddsra:v=1", "random"), (1, 2, 3)
     runs = [parts.racing(policy).on("specialists", seed, RACE["specialists"]) for policy in policies for seed in seeds]
