@@ -123,7 +123,7 @@ def test_a_command_in_a_message_stays_as_it_is(said: Said) -> None:
     profile = "hardware.controller.profile=missing.json"
     strategy = FedFloor(FedAvg(), "quick", overrides=[profile])
     problem = refused(said, lambda: strategy.start(Federation(line_app(), 6), line_arrays()))
-    assert "`fedfloor profile MODEL --costs measured --out FILE` writes one" in problem
+    assert "`fedfloor profile --scenario SCENARIO --costs measured --out FILE` writes one" in problem
 
 
 def test_an_override_that_is_wrong_is_blamed_and_not_the_file(said: Said) -> None:

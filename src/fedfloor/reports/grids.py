@@ -1,4 +1,4 @@
-"""The figure of `fedfloor simulate --vary`: delay, participation and energy over the values of the first setting."""
+"""The figure of `fedfloor simulate --vary`: delay, energy and participation over the values of the first setting."""
 
 __all__ = ["draw_grid", "write_grid"]
 
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 _LONGEST = 24  #: characters of a value
 _NAMED = 12  #: values below a panel; of more, some are named, with the first and the last
 
-#: what the panels show, from left to right
+#: what the panels show, from left to right and from top to bottom
 _PANELS: tuple[tuple[str, Callable[[RunSummary], float]], ...] = (
     ("mean delay of a round [s]", lambda summary: summary.mean_delay),
     ("floors completed per round", lambda summary: summary.completed / summary.rounds),
     ("energy per round [J]", lambda summary: summary.mean_energy),
+    ("worst shortfall", lambda summary: summary.shortfall),
 )
 
 
 def draw_grid(grid: Grid) -> "Drawing":
-    """Three panels; the values of the first setting stand side by side, and all else that varies has its own line."""
+    """Four panels; the values of the first setting stand side by side, and all else that varies has its own line."""
     first = grid.keys[0]
     values = list(dict.fromkeys(value_text(cell.settings[first]) for cell in grid.cells))
     place = {value: at for at, value in enumerate(values)}
     named = spread(len(values), _NAMED).tolist()
     ticks = [values[at] for at in named]
     labels = list(dict.fromkeys(_label(cell, grid) for cell in grid.cells))
-    figure = blank(2.6, PAGE)
-    panels = figure.subplots(1, len(_PANELS))
+    figure = blank(4.8, PAGE)
+    panels = figure.subplots(2, 2).ravel()
     for axes, (title, measure) in zip(panels, _PANELS, strict=True):
         for look in looks_of(labels):
             cells = [cell for cell in grid.cells if _label(cell, grid) == look.label]

@@ -46,7 +46,7 @@ def read_text(path: Path) -> str:
             raise ProfileError(f"{path}: is not a regular file. Name the JSON file of a hardware profile")
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        advice = "`fedfloor profile MODEL --costs measured --out FILE` writes one"
+        advice = "`fedfloor profile --scenario SCENARIO --costs measured --out FILE` writes one"
         if is_copy(f"{path.parent.name}/{path.name}"):
             advice = "A run wrote it: restore the file, or start a new run in another folder"
         raise ProfileError(f"{path}: no such file. {advice}") from None
