@@ -14,7 +14,7 @@ _SERVICES = ("server", "gateway", "device", "local-plant")
 #: programs that have nothing to put in order until they serve, and hear signals themselves from then on
 _SERVERS = ("gateway", "device")
 _Handler = Callable[[int, FrameType | None], None]
-_PAUSE_S = 0.02  #: until it is seen again whether an import has ended
+_PAUSE_S = 0.02  #: until it is seen again whether an import or a validation has ended
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -61,8 +61,8 @@ def _end_at_once(number: int, _: FrameType | None) -> None:
 def sigterm_interrupts() -> Iterator[Callable[[], bool]]:
     """Treat SIGTERM like Ctrl-C inside the block; yields a function that says whether it has arrived.
 
-    Both raise a KeyboardInterrupt, but not within an import: libraries print what is raised there, or take it for
-    a mistake. It is raised when the import has ended.
+    Both raise a KeyboardInterrupt, but not within an import, and not while pydantic works: libraries print what is
+    raised there, take it for a mistake, or lose it. It is raised when that has ended.
     """
     terminated = False
 
@@ -71,7 +71,7 @@ def sigterm_interrupts() -> Iterator[Callable[[], bool]]:
         if number == signal.SIGTERM:
             terminated = True
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the closing
-        if _is_importing(frame) and hasattr(signal, "setitimer"):
+        if _must_wait(frame) and hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, _PAUSE_S)
             return
         raise _Interrupted  # unlike SystemExit, nothing takes it for a mistake of a policy
@@ -90,10 +90,11 @@ def sigterm_interrupts() -> Iterator[Callable[[], bool]]:
             signal.signal(number, earlier)
 
 
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a frame, or one that it was called from, imports a module."""
+def _must_wait(frame: FrameType | None) -> bool:
+    """Whether a frame, or one that it was called from, imports a module or belongs to pydantic."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        name = str(frame.f_globals.get("__name__"))
+        if frame.f_code.co_filename.startswith("<frozen importlib") or name.partition(".")[0] == "pydantic":
             return True
         frame = frame.f_back
     return False

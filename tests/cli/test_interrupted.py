@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
+from pydantic_core.core_schema import CoreSchema, any_schema
 
 from fedfloor import cli
 from fedfloor.errors import StoppedRunError
@@ -102,6 +104,28 @@ def test_a_signal_waits_until_an_import_has_ended(tmp_path: Path, monkeypatch: p
         load()
     assert sys.modules.pop("interrupted_module").IS_WHOLE
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_waits_until_pydantic_has_built_a_schema() -> None:
+    """Pydantic makes a SchemaError of whatever is raised there, and sometimes loses it."""
+    built: list[bool] = []
+
+    class Interrupting:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            built.append(True)
+            return any_schema()
+
+    def build() -> None:
+        with sigterm_interrupts():
+            TypeAdapter(Interrupting)
+            time.sleep(60.0)
+
+    with pytest.raises(KeyboardInterrupt):
+        build()
+    assert built == [True]
 
 
 def hears_signals(process: "subprocess.Popen[str]") -> bool:

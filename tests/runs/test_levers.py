@@ -164,7 +164,7 @@ def test_the_command_line_names_a_wrong_rule_in_one_line(fedfloor_command: Calla
     sets = ("--set", "aggregation.settings={momentum = 2}", "--set", "aggregation.rule=fedavgm")
     done = fedfloor_command("run", "quick", *sets)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: quick: {WRONG_RULES['wrong setting'][1]}\n"
+    assert done.stderr == f"error: setting {sets[1]}: {WRONG_RULES['wrong setting'][1]}\n"
 
 
 def defaults() -> tuple[str, ...]:

@@ -4,6 +4,7 @@ __all__ = ["MissingFilesError", "NamedFile", "files_below", "folders_in", "match
 
 import contextlib
 import functools
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -145,7 +146,7 @@ def _mode(path: Path) -> int:
     try:
         return path.stat().st_mode
     except PermissionError as error:
-        if path.is_symlink():
+        if os.path.islink(path):  # noqa: PTH114  # is_symlink() raises where the folder may not be entered
             problem = f"leads to {named(path.readlink())}, which may not be entered: {error.strerror or error}"
             advice = "Give yourself x of the folders that lead there, or leave the link out of data.name"
             raise DataError(f"{named(path)}: {problem}. {advice}") from None
