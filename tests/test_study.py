@@ -212,7 +212,7 @@ def test_reasons_show_accuracies_after_equal_rounds() -> None:
         for rounds in (CLAIM_ROUNDS[PAPER[0]], 900)
     ]
     made_tables = tables.reasons_tables(by_run(lines))
-    assert all(made_tables[name][2].startswith("| ddsra:v=0.01 | 2 |") for name in ("reasons", "horizon"))
+    assert all(made_tables[name][2].startswith("| ddsra:v=0.01 | 2 | 3 |") for name in ("reasons", "horizon"))
 
 
 def test_the_page_shows_what_the_lines_say() -> None:

@@ -351,29 +351,25 @@ def _pairs(standing: Standing, reference: str) -> list[str]:
 
 def reasons_tables(lines: Lines) -> Tables:
     """The oracle, the doses of completion and the long horizon, beside ddsra and round robin."""
-    scenario = PAPER[0]
-    counts = (50, 100, CLAIM_ROUNDS[scenario])
-    named = {"ddsra:v=0.01": "ddsra:v=0.01", "round_robin": "round_robin", "always floors 1, 4 and 5": ORACLE}
-    named |= {f"round robin, {share:.0%} complete": dosed(share) for share in DOSES}
-    rows = []
-    for text, policy in named.items():
-        own = seeds_of(lines, as_published(policy), scenario, counts[-1])
-        if own:
-            rows.append((text, str(len(own)), *_learnt(list(own.values()), counts)))
-    heads = ("after rounds", "seeds", *map(str, counts))
-    reasons = markdown(heads, rows)
-    rows = []
-    for policy in ("ddsra:v=0.01", "round_robin"):
-        own = seeds_of(lines, as_published(policy), scenario, 900)
-        if own:
-            rows.append((policy, str(len(own)), *_learnt(list(own.values()), (150, 300, 450, 600, 750, 900))))
-    columns = ("after rounds", "seeds", "150", "300", "450", "600", "750", "900")
-    return {"reasons": reasons, "horizon": markdown(columns, rows)}
+    compared = {"ddsra:v=0.01": "ddsra:v=0.01", "round_robin": "round_robin"}
+    doses = {f"round robin, {share:.0%} complete": dosed(share) for share in DOSES}
+    reasons = {**compared, "always floors 1, 4 and 5": ORACLE, **doses}
+    return {
+        "reasons": _learnt(lines, reasons, (50, 100, CLAIM_ROUNDS[PAPER[0]])),
+        "horizon": _learnt(lines, compared, (150, 300, 450, 600, 750, 900)),
+    }
 
 
-def _learnt(every: Sequence[Line], rounds: Sequence[int]) -> list[str]:
-    """Smoothed accuracy after numbers of rounds."""
-    return [percent([after(line, count)[1] for line in every]) for count in rounds]
+def _learnt(lines: Lines, policies: Mapping[str, str], rounds: Sequence[int]) -> list[str]:
+    """Smoothed accuracies of policies after numbers of rounds, the last of which is the length of their runs."""
+    rows = []
+    for text, policy in policies.items():
+        own = list(seeds_of(lines, as_published(policy), PAPER[0], rounds[-1]).values())
+        if own:
+            floors = with_interval(interval([line.completed / line.rounds for line in own]), digits=3)
+            accuracies = [percent([after(line, count)[1] for line in own]) for count in rounds]
+            rows.append((text, str(len(own)), floors, *accuracies))
+    return markdown(("after rounds", "seeds", "floors completed per round", *map(str, rounds)), rows)
 
 
 # -- tuning -----------------------------------------------------------------------------------------------------------
