@@ -1,4 +1,4 @@
-"""The figure of a grid: what stands below its panels."""
+"""The figure of a grid: its panels, and what stands below them."""
 
 import pytest
 
@@ -14,6 +14,7 @@ def test_some_of_many_values_are_named_with_the_first_and_the_last(count: int, n
     summary = made_up("random", rounds=1).summary
     cells = tuple(Cell({"seed": value}, "random", summary, None) for value in range(count))
     figure = draw_grid(Grid("plant", ("seed",), cells))
+    assert [axes.get_ylabel() for axes in figure.axes][2:] == ["energy per round [J]", "worst shortfall"]
     for axes in figure.axes:
         assert [label.get_text() for label in axes.get_xticklabels()] == list(map(str, named))
         assert axes.get_xticks().tolist() == named
