@@ -388,6 +388,12 @@ def test_a_missing_file_is_named_with_the_presets(tmp_path: Path) -> None:
         fedfloor.load("factori")
 
 
+def test_a_file_with_almost_that_name_is_suggested(table: Table, write: Callable[[Table], Path]) -> None:
+    path = write(table)
+    with pytest.raises(ScenarioError, match=r"plant\.tml: no such file\. .* Did you mean '.*plant\.toml'\?"):
+        fedfloor.load(path.with_suffix(".tml"))
+
+
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="is a directory, not a file"):
         fedfloor.load(tmp_path)
