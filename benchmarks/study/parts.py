@@ -146,7 +146,7 @@ def claims() -> list[Run]:
 
 
 #: rounds of a run on the leaderboard; SVHN is learnt late
-RACE = MappingProxyType({"paper-cifar10": 60, "paper-svhn": 100, "specialists": 40, "factory": 10})
+RACE = MappingProxyType({"paper-cifar10": 60, "paper-svhn": 100, "specialists": 40, "factory": 20})
 #: [s] delays of single floors under `random` with the exact and with the fixed allocation, simulated with seed 101: the
 #: median and the 90 % quantile. Rules whose settings are seconds get theirs from these; see docs/reproduce.md
 _DELAYS: Mapping[str, Mapping[str, tuple[float, float]]] = MappingProxyType(
