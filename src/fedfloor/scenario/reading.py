@@ -143,8 +143,8 @@ def read_table(source: str | Path) -> TomlTable:
                 raise ScenarioError(f"{named(label)}: is not a regular file. Name a TOML file")
             raw = path.read_bytes()
         except FileNotFoundError:
-            beside = map(str, path.parent.glob("*.toml"))
-            hint = f"Give a TOML file or a preset. {advice_for(label, [*preset_names(), *beside])}"
+            beside = [other.name for other in path.parent.glob("*.toml")]
+            hint = f"Give a TOML file or a preset. {advice_for(path.name, [*preset_names(), *beside])}"
             raise ScenarioError(f"{named(label)}: no such file. {hint}") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
