@@ -5,11 +5,14 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: memory and times are those of one thread
 os.environ["FLWR_TELEMETRY_ENABLED"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # tests tell nobody of themselves
 os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
+os.environ.pop("COLUMNS", None)  # processes of pytest inherit the width of the terminal, which tables would keep to
 
+import io
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +20,7 @@ import pytest
 import tomli_w
 
 import fedfloor
+from fedfloor.cli import main
 from fedfloor.scenario.reading import preset_names
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
@@ -89,8 +93,28 @@ def compiled_solver() -> None:
 
 
 @pytest.fixture
-def fedfloor_command(tmp_path: Path, compiled_solver: None) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line in a folder of its own."""
+def fedfloor_command(
+    tmp_path: Path, compiled_solver: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line in a folder of its own, in this process: starting Python again takes longer than most do."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+        with monkeypatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+            patched.chdir(tmp_path)
+            patched.setattr(sys, "argv", ["fedfloor", *arguments])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        for stream in (out, err):
+            stream.seek(0)
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.read(), err.read())
+
+    return run
+
+
+@pytest.fixture
+def fedfloor_process(tmp_path: Path, compiled_solver: None) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line in a folder and a process of its own: for code of the user's, and for what Python prints."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "fedfloor", *arguments]

@@ -149,7 +149,7 @@ def test_whatever_a_trace_holds_its_message_is_short(write: Callable[[Table], Pa
 
 @pytest.mark.slow
 def test_a_long_name_or_path_is_refused_before_anything_is_written(
-    fedfloor_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    fedfloor_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     fedfloor.simulate("quick", "random", rounds=1, out=tmp_path / "run")
     before, long = sorted(tmp_path.rglob("*")), "n" * 300
@@ -167,7 +167,7 @@ def test_a_long_name_or_path_is_refused_before_anything_is_written(
         (f"check quick --data-dir {long}", "data_dir: must be a path that can exist"),
         (f"run quick --rounds 1 --data-dir {long}", "data_dir: must be a path that can exist"),
     ):
-        done = fedfloor_command(*command.split())
+        done = fedfloor_process(*command.split())
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert field in done.stderr
         assert len(done.stderr) < 1000

@@ -49,8 +49,8 @@ def test_the_page_runs_and_its_figures_are_printed(tmp_path: Path) -> None:
     missing = [line for line in map(plain, printed_lines()) if line not in output]
     headings = [line for line in missing if "mean delay [s] 95th" in line]  # a wide table breaks some of its cells
     assert [line for line in missing if line not in headings] == []
-    words = set(" ".join(output).split())
-    assert [line for line in headings if not words.issuperset(line.split())] == []
+    printed = set(" ".join(output).split())
+    assert [line for line in headings if not printed.issuperset(line.split())] == []
     assert (tmp_path / "runs" / "radio" / "grid.png").exists()
 
 

@@ -133,16 +133,16 @@ def test_settings_of_rules_are_converted_too() -> None:
 
 
 def test_a_wrong_setting_ends_a_command_with_code_2(
-    fedfloor_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    fedfloor_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     text = "from dataclasses import dataclass\n@dataclass\nclass Mine:\n    link: float = 1.0\n"
     text += "    def schedule(self, state):\n"
     (tmp_path / "mine.py").write_text(text + "        raise ValueError(type(self.link).__name__)\n")
-    wrong = fedfloor_command("simulate", "quick", "--policy", "mine:Mine:link=far")
+    wrong = fedfloor_process("simulate", "quick", "--policy", "mine:Mine:link=far")
     assert wrong.returncode == 2
     assert (
         wrong.stderr == "error: policy 'mine:Mine:link=far': link must be a number, got 'far'. See docs/policies.md\n"
     )
-    right = fedfloor_command("simulate", "quick", "--policy", "mine:Mine:link=2", "--format", "json")
+    right = fedfloor_process("simulate", "quick", "--policy", "mine:Mine:link=2", "--format", "json")
     assert "ValueError: float" in right.stderr
     assert json.loads(right.stdout or "[]") == []

@@ -43,10 +43,10 @@ def check_apart(done: subprocess.CompletedProcess[str]) -> None:
         assert f"talking: {part}" in done.stderr
 
 
-def test_a_policy_that_prints_leaves_json_whole(fedfloor_command: Command, talking: str) -> None:
+def test_a_policy_that_prints_leaves_json_whole(fedfloor_process: Command, talking: str) -> None:
     out = ("--out", "a", "--format", "json")
-    check_apart(fedfloor_command("simulate", "quick", "--policy", talking, "--rounds", "2", *out))
-    check_apart(fedfloor_command("plan", "a", "--round", "0", "--own", "--format", "json"))
+    check_apart(fedfloor_process("simulate", "quick", "--policy", talking, "--rounds", "2", *out))
+    check_apart(fedfloor_process("plan", "a", "--round", "0", "--own", "--format", "json"))
 
 
 @pytest.mark.slow
@@ -54,11 +54,11 @@ def test_a_policy_that_prints_leaves_json_whole(fedfloor_command: Command, talki
     "command", [("run", "--workers", "2"), ("compare", "--seeds", "1")], ids=lambda words: words[0]
 )
 def test_a_policy_that_prints_leaves_json_whole_in_training(
-    command: tuple[str, ...], fedfloor_command: Command, talking: str
+    command: tuple[str, ...], fedfloor_process: Command, talking: str
 ) -> None:
     name, *more = command
     check_apart(
-        fedfloor_command(name, "quick", "--policy", talking, "--rounds", "1", "--format", "json", "--quiet", *more)
+        fedfloor_process(name, "quick", "--policy", talking, "--rounds", "1", "--format", "json", "--quiet", *more)
     )
 
 

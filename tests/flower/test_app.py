@@ -57,12 +57,12 @@ def test_the_plant_describes_what_the_app_trains(monkeypatch: pytest.MonkeyPatch
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_new_writes_an_app_once(fedfloor_command: Command, tmp_path: Path) -> None:
-    done = fedfloor_command("flower", "new", "my-app")
+def test_new_writes_an_app_once(fedfloor_process: Command, tmp_path: Path) -> None:
+    done = fedfloor_process("flower", "new", "my-app")
     assert (done.returncode, done.stdout) == (0, "wrote my-app; next: cd my-app, and follow its README.md\n")
     for place, text in app_files("my-app").items():
         assert (tmp_path / "my-app" / place).read_text(encoding="utf-8") == text
-    refused = fedfloor_command("flower", "new", "my-app")
+    refused = fedfloor_process("flower", "new", "my-app")
     assert refused.returncode == 2
     assert refused.stderr == "error: my-app: exists already. Name another app, or remove the folder\n"
 
@@ -140,8 +140,8 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flower]:
 
 
 @pytest.mark.slow
-def test_flwr_run_decides_as_a_simulation_and_learns(flower: Flower, fedfloor_command: Command, tmp_path: Path) -> None:
-    fedfloor_command("flower", "new", "my-app")
+def test_flwr_run_decides_as_a_simulation_and_learns(flower: Flower, fedfloor_process: Command, tmp_path: Path) -> None:
+    fedfloor_process("flower", "new", "my-app")
     app, out = tmp_path / "my-app", tmp_path / "runs" / "first"
     said = flower.run(app, 6, out=str(out))
     assert f"fedfloor: next: fedfloor report {out}" in said
@@ -151,13 +151,13 @@ def test_flwr_run_decides_as_a_simulation_and_learns(flower: Flower, fedfloor_co
     assert len(accuracy) == 10
     assert accuracy[0] < 0.4
     assert max(accuracy[-3:]) > 0.8
-    report = fedfloor_command("report", str(out))
+    report = fedfloor_process("report", str(out))
     assert report.returncode == 0, report.stderr
 
 
 @pytest.mark.slow
-def test_flwr_run_fails_in_one_line_of_ours(flower: Flower, fedfloor_command: Command, tmp_path: Path) -> None:
-    fedfloor_command("flower", "new", "my-app")
+def test_flwr_run_fails_in_one_line_of_ours(flower: Flower, fedfloor_process: Command, tmp_path: Path) -> None:
+    fedfloor_process("flower", "new", "my-app")
     app, out = tmp_path / "my-app", tmp_path / "runs"
     said = flower.run(app, 8, out=str(out))
     plant = "plant.toml: has 6 floors, but the federation has 8 nodes. Run it with --federation-config"

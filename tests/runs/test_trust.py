@@ -187,22 +187,22 @@ def test_a_report_imports_nothing_that_a_log_names(ran: Path, tmp_path: Path) ->
     ids=lambda command: command[0],
 )
 def test_a_command_names_the_file_the_key_the_code_and_the_way_out(
-    command: tuple[str, ...], tmp_path: Path, fedfloor_command: Callable[..., subprocess.CompletedProcess[str]]
+    command: tuple[str, ...], tmp_path: Path, fedfloor_process: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     settings = {"args": "touch made-by-a-file", "shell": True}
     table = small_table() | {"policy": {"name": "subprocess:Popen", "settings": settings}}
     (tmp_path / "plant.toml").write_text(tomli_w.dumps(table))
-    done = fedfloor_command(command[0], "plant.toml", *command[1:])
+    done = fedfloor_process(command[0], "plant.toml", *command[1:])
     assert (done.returncode, done.stdout) == (2, "")
     expected = "error: plant.toml: policy.name: names code that would run, 'subprocess:Popen'. If you trust that code, "
     assert done.stderr == f"{expected}add --own, or own=True in Python\n"
-    trusted = fedfloor_command(command[0], "plant.toml", *command[1:], "--own")
+    trusted = fedfloor_process(command[0], "plant.toml", *command[1:], "--own")
     assert (trusted.returncode, "has no method schedule()" in trusted.stderr) == (2, True)
     assert not (tmp_path / "made-by-a-file").exists()
 
 
 @pytest.mark.parametrize("name", ["check", "simulate", "run", "compare", "tradeoff", "plan", "evaluate", "data show"])
 def test_every_command_that_reads_such_a_file_has_the_option(
-    name: str, fedfloor_command: Callable[..., subprocess.CompletedProcess[str]]
+    name: str, fedfloor_process: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    assert "--own" in fedfloor_command(*name.split(), "--help").stdout
+    assert "--own" in fedfloor_process(*name.split(), "--help").stdout

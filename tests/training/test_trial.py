@@ -66,10 +66,10 @@ def test_a_model_that_fails_in_the_middle_of_a_run_is_named(workers: int, halves
         small_run(None, *few, rounds=4, workers=workers)
 
 
-def test_a_failing_model_is_one_line_and_exit_code_2(fedfloor_command: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_failing_model_is_one_line_and_exit_code_2(fedfloor_process: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "plant.py").write_text(Path(__file__).with_name("networks.py").read_text())
     model = ("--set", "model.name=plant:changes_in_place", "--workers", "2")
-    done = fedfloor_command("run", "quick", "--policy", "random", "--rounds", "1", "--out", "run", *model)
+    done = fedfloor_process("run", "quick", "--policy", "random", "--rounds", "1", "--out", "run", *model)
     *before, error = done.stderr.splitlines()
     assert done.returncode == 2, done.stderr
     assert set(before) <= {"reading fashion-mnist ..."}  # on a busy machine
