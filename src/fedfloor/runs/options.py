@@ -161,7 +161,7 @@ def refuse_until(scenario: "Scenario", accuracy: float | None) -> None:
         problem = (
             f"until_accuracy: the scenario has training.task = 'regression', so there is no accuracy, got {accuracy}"
         )
-        raise ScenarioError(f"{problem}. Use until_loss: the mean squared error on the test set")
+        raise ScenarioError(f"{problem}. Use until_loss (--until-loss): the mean squared error on the test set")
 
 
 def _problem(kind: object, option: Option, value: object) -> str:
