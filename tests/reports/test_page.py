@@ -597,6 +597,7 @@ def test_no_width_makes_the_page_scroll_sideways(width: int, browser: Any, full_
     assert browser.execute_script(unhinted) == 0
 
 
+@pytest.mark.slow
 def test_every_floor_is_named_below_its_bars(browser: Any, tmp_path: Path) -> None:
     run = fedfloor.simulate("factory", policy="random", rounds=3, out=tmp_path / "run")
     page = fedfloor.report(tmp_path / "run").page
