@@ -277,7 +277,7 @@ TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "paper-svhn": ("", "ddsra:v=1", "ddsra:v=3"),
         "specialists": ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10"),
-        "factory": ("", "ddsra:v=10", "ddsra:v=30", "ddsra:v=100"),
+        "factory": ("", "ddsra:v=10", "ddsra:v=30", "ddsra:v=100", "ddsra:v=1000"),
     }
 )  # fmt: skip
 
