@@ -147,7 +147,7 @@ def test_claims_are_judged_from_lines_as_from_run_folders() -> None:
 def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quick, slow = parts.REFERENCE, "random:allocation=exact"
+    quick, slow = parts.OURS["paper-cifar10"], "random:allocation=exact"
     lines = [
         made(parts.racing(policy).on("paper-cifar10", seed, RACE["paper-cifar10"]), delay=delay)
         for policy, delay in ((slow, 20.0), (quick, 10.0))
@@ -166,7 +166,7 @@ def test_the_leaderboard_ranks_by_the_time_to_a_common_accuracy_and_pairs_seeds(
 
 
 def test_a_seed_that_misses_the_level_does_not_hide_the_times_of_the_others() -> None:
-    ends = {parts.REFERENCE: (0.4, 0.4, 0.4), "ddsra:v=0.1": (0.4, 0.4, 0.4), "random": (0.4, 0.4, 0.1)}
+    ends = {parts.OURS["paper-cifar10"]: (0.4, 0.4, 0.4), "ddsra:v=0.1": (0.4, 0.4, 0.4), "random": (0.4, 0.4, 0.1)}
     ends["round_robin"] = (0.1, 0.1, 0.1)
     lines = [
         made(parts.racing(policy).on("paper-cifar10", seed, RACE["paper-cifar10"]), delay=delay, end=end)

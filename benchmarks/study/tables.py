@@ -38,11 +38,12 @@ from benchmarks.study.parts import (
     EVERY,
     FAST_ROUNDS,
     FEW,
+    FINALS,
     ORACLE,
+    OURS,
     PAPER,
     PUBLISHED,
     RACE,
-    REFERENCE,
     SCENARIOS,
     SEEDS,
     STEADY,
@@ -256,18 +257,19 @@ def leaderboard_tables(lines: Lines) -> Tables:
     """All policies with few seeds and the best with all: the soonest first, and each beside ddsra, paired by seed."""
     tables: dict[str, list[str]] = {}
     for scenario in SCENARIOS:
-        for name, policies, seeds in (("", raced(scenario), FEW), (" all seeds", finalists(scenario), SEEDS)):
-            standing = _standing(lines, scenario, policies, seeds)
+        few = _standing(lines, scenario, raced(scenario), FEW, RACE[scenario])
+        best = _standing(lines, scenario, finalists(scenario), SEEDS, FINALS[scenario])
+        for name, standing in (("", few), (" all seeds", best)):
             enough = len(standing) > 1
             tables[f"race {scenario}{name}"] = _race(standing) if enough else NOTHING
-            with_ours = enough and REFERENCE in standing
-            tables[f"pairs {scenario}{name}"] = _pairs(standing, REFERENCE) if with_ours else NOTHING
+            with_ours = enough and OURS[scenario] in standing
+            tables[f"pairs {scenario}{name}"] = _pairs(standing, OURS[scenario]) if with_ours else NOTHING
     return tables
 
 
-def _standing(lines: Lines, scenario: str, policies: Sequence[str], seeds: Sequence[int]) -> Standing:
+def _standing(lines: Lines, scenario: str, policies: Sequence[str], seeds: Sequence[int], rounds: int) -> Standing:
     """The policies that have all these seeds: levels and times that others lack would not be comparable."""
-    runs = {policy: seeds_of(lines, racing(policy), scenario, RACE[scenario]) for policy in policies}
+    runs = {policy: seeds_of(lines, racing(policy), scenario, rounds) for policy in policies}
     return {
         policy: {seed: own[seed] for seed in seeds}
         for policy, own in runs.items()
@@ -377,24 +379,30 @@ def _learnt(lines: Lines, policies: Mapping[str, str], rounds: Sequence[int]) ->
 
 def tuning_tables(lines: Lines) -> Tables:
     """What was tried on the seeds that settings are chosen on, beside the setting that was begun with."""
-    return {f"tuning {scenario}": _tried(lines, scenario, settings) for scenario, settings in TRIED.items()}
+    return {
+        f"tuning {scenario} {rounds}": _tried(lines, scenario, rounds, settings)
+        for (scenario, rounds), settings in TRIED.items()
+    }
 
 
-def _tried(lines: Lines, scenario: str, settings: Sequence[str]) -> list[str]:
+def _tried(lines: Lines, scenario: str, rounds: int, settings: Sequence[str]) -> list[str]:
     def own(setting: str) -> dict[int, Line]:
-        return seeds_of(lines, tried(scenario, setting), scenario, RACE[scenario], TUNING)
+        return seeds_of(lines, tried(scenario, setting), scenario, rounds, TUNING)
 
     levels = {seed: 0.9 * final_accuracy(line) for seed, line in own("").items()}
+    standing = {setting: {seed: line for seed, line in own(setting).items() if seed in levels} for setting in settings}
+    ends = {seed: min(every[seed].clock_s for every in standing.values() if seed in every) for seed in levels}
     rows = []
-    for setting in settings:
-        every = {seed: line for seed, line in own(setting).items() if seed in levels}
+    for setting, every in standing.items():
         if every:
             times = [time_to(line, levels[seed]) for seed, line in every.items()]
             text = f"`{setting}`" if setting else f"begun with: `{BEGUN[scenario]}`"
             delay = with_interval(interval([line.mean_delay_s for line in every.values()]), digits=3)
+            equal = percent([accuracy_at(line, ends[seed]) for seed, line in every.items()])
             accuracy = percent([final_accuracy(line) for line in every.values()])
-            rows.append((text, str(len(every)), delay, accuracy, _time(times)))
-    return markdown(("setting", "seeds", "mean delay [s]", "final accuracy", "time to the level [s]"), rows)
+            rows.append((text, str(len(every)), delay, _time(times), equal, accuracy))
+    heads = ("setting", "seeds", "mean delay [s]", "time to the level [s]", "accuracy at equal time", "final accuracy")
+    return markdown(heads, rows)
 
 
 TABLES: Mapping[str, Callable[[Lines], Tables]] = MappingProxyType(
