@@ -183,7 +183,7 @@ def allocating(policy: str, allocation: str) -> str:
 
 #: our policy, which the others are compared with: with the V that was best on the seeds that settings are chosen on
 OURS = MappingProxyType(
-    {"paper-cifar10": BEST.policy, "paper-svhn": BEST.policy, "specialists": "ddsra:v=10", "factory": "ddsra:v=100"}
+    {"paper-cifar10": BEST.policy, "paper-svhn": BEST.policy, "specialists": "ddsra:v=10", "factory": "ddsra:v=1000"}
 )
 DDSRA = ("ddsra:v=0.01", "ddsra:v=0.1", "ddsra:v=1", "ddsra:v=1000")
 
