@@ -32,7 +32,7 @@ from fedfloor.workers.engine import Local
 
 LINES = PLACE / "docs" / "studies" / "specialists.csv"
 SCENARIO = "specialists"
-POLICIES = ("ddsra:v=0.01", "ddsra:v=1", "ddsra:v=100", "delay_driven", "random")
+POLICIES = ("ddsra:v=0.01", "ddsra:v=1", "ddsra:v=10", "ddsra:v=100", "delay_driven", "random")
 LEVEL = 0.6  #: accuracy whose simulated time is taken
 
 
