@@ -105,8 +105,10 @@ def table(lines: Sequence[Line]) -> list[str]:
     heads = ("policy", "accuracy [%]", "lonely classes [%]", "other classes [%]", "rounds of the halls [%]",
              "mean delay [s]", f"time to {LEVEL:.0%} [s]")  # fmt: skip
     rows = [heads, tuple("---" for _ in heads)]
-    for policy in dict.fromkeys(line.policy for line in lines):
+    for policy in dict.fromkeys([*POLICIES, *(line.policy for line in lines)]):
         own = [line for line in lines if line.policy == policy]
+        if not own:
+            continue
         shares = [[getattr(line, key) for line in own] for key in ("accuracy", "lonely", "others", "served")]
         cells = [with_interval(interval(part), scale=0.01, digits=3) for part in shares]
         times = [line.time_to_level_s for line in own]
