@@ -86,7 +86,9 @@ def ratio(values: Sequence[float]) -> str:
 
 
 def shift(values: Sequence[float]) -> str:
-    """Ratios as percent more or less: their geometric mean with its 95 % interval."""
+    """Ratios as percent more or less: their geometric mean with its 95 % interval; empty without any."""
+    if not values:
+        return ""
     logs = interval([math.log(value) for value in values])
     mean, low, high = (None if part is None else 100 * math.expm1(part) for part in (logs.mean, logs.low, logs.high))
     assert mean is not None
@@ -342,7 +344,7 @@ def _pairs(standing: Standing, reference: str) -> list[str]:
         points = [100 * (accuracy_at(own[seed], end) - accuracy_at(ours[seed], end)) for seed, end in ends.items()]
         energy = [own[seed].mean_energy_j / ours[seed].mean_energy_j for seed in ends]
         both = [time for time in times if math.isfinite(time)]
-        time = _of_seeds(shift(both) if both else "", len(both), len(times))
+        time = _of_seeds(shift(both), len(both), len(times))
         rows.append((f"`{policy}`", str(len(own)), time, change(interval(points), ""), shift(energy)))
     heads = (f"against `{reference}`", "seeds", "time to the level", "accuracy at equal time [points]", "energy")
     return markdown(heads, rows)
@@ -363,15 +365,19 @@ def reasons_tables(lines: Lines) -> Tables:
 
 
 def _learnt(lines: Lines, policies: Mapping[str, str], rounds: Sequence[int]) -> list[str]:
-    """Smoothed accuracies of policies after numbers of rounds, the last of which is the length of their runs."""
-    rows = []
-    for text, policy in policies.items():
-        own = list(seeds_of(lines, as_published(policy), PAPER[0], rounds[-1]).values())
+    """Smoothed accuracies after numbers of rounds, the last of which ends the runs, and what the first policy gains."""
+    rows: list[tuple[str, ...]] = []
+    runs = {text: seeds_of(lines, as_published(policy), PAPER[0], rounds[-1]) for text, policy in policies.items()}
+    first = next(iter(policies))
+    for text, own in runs.items():
         if own:
-            floors = with_interval(interval([line.completed / line.rounds for line in own]), digits=3)
-            accuracies = [percent([after(line, count)[1] for line in own]) for count in rounds]
-            rows.append((text, str(len(own)), floors, *accuracies))
-    return markdown(("after rounds", "seeds", "floors completed per round", *map(str, rounds)), rows)
+            floors = with_interval(interval([line.completed / line.rounds for line in own.values()]), digits=3)
+            accuracies = [percent([after(line, count)[1] for line in own.values()]) for count in rounds]
+            both = [seed for seed in own if seed in runs[first]] if text != first else []
+            gain = shift([final_accuracy(runs[first][seed]) / final_accuracy(own[seed]) for seed in both])
+            rows.append((text, str(len(own)), floors, *accuracies, gain))
+    heads = ("after rounds", "seeds", "floors completed per round", *map(str, rounds), f"gain of {first} over it")
+    return markdown(heads, rows)
 
 
 # -- tuning -----------------------------------------------------------------------------------------------------------
