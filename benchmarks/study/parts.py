@@ -267,6 +267,11 @@ def reasons() -> list[Run]:
     return [*oracles, *doses, *long]
 
 
+def loss_debts(share: float) -> str:
+    """`ddsra` with V = 1 whose queues also count losses."""
+    return f"benchmarks.study.policies:LossDebts:v=1,loss={share:g}"
+
+
 #: the policy with which settings were tried
 BEGUN = MappingProxyType(
     {"paper-cifar10": "ddsra:v=0.1", "paper-svhn": "ddsra:v=0.1", "specialists": "ddsra:v=1", "factory": "ddsra:v=1"}
@@ -275,7 +280,7 @@ BEGUN = MappingProxyType(
 TRIED: Mapping[tuple[str, int], tuple[str, ...]] = MappingProxyType(
     {
         ("paper-cifar10", 60): (
-            "", "ddsra:v=1", "ddsra:v=3",
+            "", "ddsra:v=1", "ddsra:v=3", *(loss_debts(share) for share in (0.5, 2.0)),
             "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
             "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}", "aggregation.rule=fedyogi",
             "aggregation.weights=fedau", "training.momentum=0.5 training.learning_rate=0.025",
@@ -292,7 +297,7 @@ TRIED: Mapping[tuple[str, int], tuple[str, ...]] = MappingProxyType(
 def tried(scenario: str, change: str) -> Variant:
     """Our setting with a change: entries of --set, or another policy."""
     ours = racing(BEGUN[scenario])
-    if change.startswith("ddsra"):
+    if change.startswith(("ddsra", "benchmarks.")):
         return replace(ours, policy=change)
     keys = {entry.split("=")[0] for entry in change.split()}
     kept = tuple(entry for entry in ours.settings if entry.split("=")[0] not in keys)
