@@ -1,9 +1,10 @@
-"""Code that users supply as `package.module:name`: how it is loaded and set up, and where its errors were raised."""
+"""Code that users supply as `package.module:name`: how it is loaded and set up, what it keeps, where it failed."""
 
 __all__ = [
     "asked",
     "check_choice",
     "check_setting",
+    "different_attribute",
     "find_reference",
     "in_declared_types",
     "is_foreign",
@@ -15,6 +16,7 @@ __all__ = [
 ]
 
 import importlib
+import pickle
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -158,6 +160,30 @@ def asked(question: Callable[[], Answer], label: str, kind: type[FedfloorError])
         raise
     except BaseException as error:  # the code is the user's and may do anything
         raise kind(f"{label}: {where_raised(error)}") from error
+
+
+def different_attribute(one: object, other: object) -> str:
+    """Name of an attribute in which two objects of a class differ; empty if there is none."""
+    ours, theirs = _attributes(one), _attributes(other)
+    return next((key for key in {**ours, **theirs} if not _alike(ours.get(key), theirs.get(key))), "")
+
+
+def _attributes(thing: object) -> dict[str, object]:
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    return {**{name: getattr(thing, name, None) for name in slots}, **getattr(thing, "__dict__", {})}
+
+
+def _alike(one: object, other: object) -> bool:
+    """Whether two attributes are equal, or look the same when they are stored."""
+    try:
+        if one is other or bool(one == other):
+            return True
+    except Exception:  # noqa: S110  # attributes of users may be anything, arrays too
+        pass
+    try:
+        return pickle.dumps(one) == pickle.dumps(other)
+    except Exception:  # not everything can be stored
+        return False
 
 
 def _search_working_folder(package: str) -> None:

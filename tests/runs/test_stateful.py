@@ -41,6 +41,22 @@ class Turning:
         return serving(self.turn % state.queue.size, state)
 
 
+class Seventh(Turning):
+    """Serves the first floor, but the second one in every seventh of its own decisions."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        self.turn += 1
+        return serving(int(self.turn % 7 == 6), state)
+
+
+class Caching(Turning):
+    """Keeps what it has computed, which changes no decision."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        self.turn = state.index
+        return serving(state.index % state.queue.size, state)
+
+
 class Planning:
     """Plans its turns in the first round, so that a new object cannot decide a later one."""
 
@@ -82,6 +98,35 @@ def test_a_policy_that_keeps_state_is_named_once_and_not_resumed(
     assert fedfloor.plan(tmp_path / "run", round=0, own=True)["gateways"][0]["channel"] == 0
     assert fedfloor.plan(tmp_path / "run", STATEFUL, round=3)["gateways"][0]["channel"] == 0  # asked for by name
     assert fedfloor.plan(tmp_path / "run", "random", round=3)["policy"] == "random"
+
+
+def test_a_policy_whose_attributes_change_is_compared_in_every_round(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        run("tests.runs.test_stateful:Seventh", tmp_path / "seventh", 9)
+        run("tests.runs.test_stateful:Caching", tmp_path / "caching", 4)
+        done = run("tests.runs.test_stateful:Caching", tmp_path / "caching", 6, resume=True)
+    (warning,) = [entry.getMessage() for entry in caplog.records if "keeps state" in entry.getMessage()]
+    assert "Seventh': decides round 6 otherwise than a new object of it" in warning
+    assert done.resumed == 4
+    with pytest.raises(RunLogError, match=r"cannot be resumed: its policy .* kept state on itself"):
+        run("tests.runs.test_stateful:Seventh", tmp_path / "seventh", 12, resume=True)
+
+
+class Weighing:
+    """Serves one floor, and gives it a weight."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        return Decision(serving(0, state).channel, weight=np.full(state.queue.size, 2.0))
+
+
+def test_a_round_whose_weights_are_gone_is_not_decided_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("tests.runs.test_stateful:Weighing", tmp_path / "run", 1)
+    assert fedfloor.plan(tmp_path / "run", round=0, own=True)["gateways"][0]["weight"] == 2.0
+    monkeypatch.setattr(Weighing, "schedule", lambda _, state: serving(0, state))
+    with pytest.raises(PolicyError, match=r"decides round 0 otherwise than .* has logged it"):
+        fedfloor.plan(tmp_path / "run", round=0, own=True)
 
 
 def test_a_policy_without_state_is_resumed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

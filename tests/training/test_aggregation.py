@@ -209,7 +209,25 @@ def test_a_rule_that_keeps_state_on_itself_is_refused_in_its_second_step() -> No
     station = Aggregator(Counting(), station.exchange, station.points)
     sent = [Sent(0, 1.0, np.ones(layout.size, np.float32))]
     station.combined(np.zeros(layout.size, np.float32), sent)
-    with pytest.raises(AggregationError, match=r"rule Counting: its second step is not that of a new object: it keeps"):
+    with pytest.raises(AggregationError, match=r"rule Counting: its step 2 is not that of a new object. It keeps"):
+        station.combined(np.zeros(layout.size, np.float32), sent)
+
+
+class Late(Counting):
+    """A rule whose count changes its fourth step only."""
+
+    def step(self, gathered: Gathered, memory: Memory) -> Step:
+        self.steps += 1
+        return Step((gathered.mean * np.float32(1 + (self.steps > 3))).astype(np.float32), memory)
+
+
+def test_a_rule_whose_attributes_change_is_compared_in_every_step() -> None:
+    station, layout = aggregator("mean")
+    station = Aggregator(Late(), station.exchange, station.points)
+    sent = [Sent(0, 1.0, np.ones(layout.size, np.float32))]
+    for _ in range(3):
+        station.combined(np.zeros(layout.size, np.float32), sent)
+    with pytest.raises(AggregationError, match=r"rule Late: its step 4 is not that of a new object"):
         station.combined(np.zeros(layout.size, np.float32), sent)
 
 

@@ -154,7 +154,7 @@ def drive(
     watch = None
     if may_keep_state(planned.policy) and not planned.unnamed:
         spec, scheduler = planned.policy, planned.scheduler
-        watch = StateWatch(shown(str(spec)), lambda: make_again(spec, scheduler), every)
+        watch = StateWatch(shown(str(spec)), scheduler, lambda: make_again(spec, scheduler), every)
         heard.append(watch)
     if folder is not None:
         heard.append(folder.log)

@@ -165,9 +165,9 @@ def snapshot_round(
     own, state = PolicySpec("ddsra", (("v", snapshot.tradeoff_v),)), state_of(snapshot)
     spec, scheduler = policy_for(own, snapshot.tradeoff_v, policy, solver)
     if needs_history(scheduler) and state.history is None:
-        if state.index > 0:
+        if state.index > 0 or "round" not in snapshot.model_fields_set:
             problem = f"is missing, but the policy {shown(spec.name)} decides by earlier rounds"
-            advice = "Export the round of a run with this policy, or set round to 0"
+            advice = "Export the round of a run with this policy, or set round to 0 if it is the first"
             raise SnapshotError(f"{label}: gateways[0].history: {problem}. {advice}")
         state = replace(state, history=no_history(state.floors))
     if lacks_sample_losses(scheduler, state):
@@ -258,18 +258,20 @@ def is_logged(record: "RoundRecord", decided: PlanAnswer) -> bool:
             continue
         if [device["cut"] for device in floor["devices"]] != [device.cut for device in gateway.devices]:
             return False
+        if ("weight" in floor) != isinstance(gateway.weight, float | int):
+            return False
         frequencies = [device["gateway_frequency_hz"] for device in floor["devices"]]
-        numbers: list[tuple[float | None, Measured]] = [(floor["power_w"], gateway.power_w)]
-        numbers += [(floor.get("weight"), gateway.weight)]
+        numbers: list[tuple[float, Measured]] = [(floor["power_w"], gateway.power_w)]
+        numbers += [(floor["weight"], gateway.weight)] if "weight" in floor else []
         numbers += zip(frequencies, (device.gateway_frequency_hz for device in gateway.devices), strict=True)
         if not all(_is_same(value, logged) for value, logged in numbers):
             return False
     return True
 
 
-def _is_same(value: float | None, logged: "Measured") -> bool:
-    """Whether a number is the one in the log; true if one of them is not there."""
-    return value is None or not isinstance(logged, float | int) or math.isclose(value, logged, rel_tol=1e-9)
+def _is_same(value: float, logged: "Measured") -> bool:
+    """Whether a number is the one in the log; true if the log has none."""
+    return not isinstance(logged, float | int) or math.isclose(value, logged, rel_tol=1e-9)
 
 
 def _gateway_plan(

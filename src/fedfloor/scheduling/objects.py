@@ -3,7 +3,6 @@
 __all__ = ["NamedPolicy", "PolicySource", "make_again", "name_policy"]
 
 import inspect
-import pickle
 import sys
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedfloor.errors import PolicyError, shown
-from fedfloor.references import asked, made
+from fedfloor.references import asked, different_attribute, made
 from fedfloor.scheduling.registry import PAGE, UNNAMED, PolicySpec, Setting, make_policy, name_of_class
 from fedfloor.scheduling.state import Scheduler
 
@@ -42,7 +41,7 @@ def name_policy(policy: Scheduler) -> NamedPolicy:
         except PolicyError as error:
             unnamed = f"no other object can be made with its settings: {error}"
         else:
-            different = _different(policy, again)
+            different = different_attribute(policy, again)
             if not different:
                 return NamedPolicy(spec)
             unnamed = f"its attribute {shown(different)} is not that of a new object with the same settings"
@@ -95,27 +94,3 @@ def _setting_names(policy: Scheduler) -> list[str]:
         return [entry.name for entry in fields(kind) if entry.init]
     parameters = inspect.signature(kind).parameters.values()
     return [entry.name for entry in parameters if entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD)]
-
-
-def _different(policy: object, other: object) -> str:
-    """Name of an attribute in which two objects of a class differ; empty if there is none."""
-    ours, theirs = _attributes(policy), _attributes(other)
-    return next((key for key in {**ours, **theirs} if not _alike(ours.get(key), theirs.get(key))), "")
-
-
-def _attributes(policy: object) -> dict[str, object]:
-    slots = [name for kind in type(policy).__mro__ for name in getattr(kind, "__slots__", ())]
-    return {**{name: getattr(policy, name, None) for name in slots}, **getattr(policy, "__dict__", {})}
-
-
-def _alike(one: object, other: object) -> bool:
-    """Whether two attributes are equal, or look the same when they are stored."""
-    try:
-        if one is other or bool(one == other):
-            return True
-    except Exception:  # noqa: S110  # attributes of users may be anything, arrays too
-        pass
-    try:
-        return pickle.dumps(one) == pickle.dumps(other)
-    except Exception:  # not everything can be stored
-        return False

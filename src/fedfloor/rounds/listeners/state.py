@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedfloor.errors import PolicyError
+from fedfloor.references import different_attribute
 from fedfloor.rounds.loop import FinishedRound
 from fedfloor.scheduling.checking import decide
 from fedfloor.scheduling.state import Decision, Scheduler
@@ -20,20 +21,28 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class StateWatch:
-    """Compares decisions with those of a new policy, in the second round and in rounds that leave a checkpoint."""
+    """Compares decisions with those of a new policy: in the second round, and in rounds that leave a checkpoint.
+
+    A policy whose attributes are no longer those of a new one is compared in every round from then on. What it keeps
+    may be a cache, which changes no decision, or a counter, which changes one in a later round.
+    """
 
     policy: str  #: for the message
+    scheduler: Scheduler  #: the policy
     fresh: Callable[[], Scheduler]  #: a new object with the same settings
     every: int  #: rounds between two checkpoints
     found: bool = False  #: the policy keeps state
+    changed: bool = False  #: its attributes are not those of a new object
 
     def hear(self, ended: FinishedRound) -> None:
         """Compare if it is time, and warn once."""
         number = ended.state.index + 1
-        if self.found or not (number == 2 or number % self.every == 0 or ended.last):
+        if self.found or not (self.changed or number == 2 or number % self.every == 0 or ended.last):
             return
+        again = self.fresh()
+        self.changed = self.changed or bool(different_attribute(self.scheduler, again))
         try:
-            self.found = not _same(decide(self.fresh(), ended.state), ended.decision)
+            self.found = not _same(decide(again, ended.state), ended.decision)
         except PolicyError:  # it misses what an earlier round has left
             self.found = True
         if self.found:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fedfloor.arrays import Bools, Floats, Vector
 from fedfloor.errors import AggregationError, FedfloorError, shown
-from fedfloor.references import is_foreign, where_raised
+from fedfloor.references import different_attribute, is_foreign, where_raised
 from fedfloor.training.aggregation.contract import Gathered, Memory, Rule, Step, Update
 from fedfloor.training.aggregation.gaps import Gaps, next_gaps
 from fedfloor.training.exchange import Exchange
@@ -115,7 +115,7 @@ class Aggregator:
         name = type(self.rule).__name__
         self._steps += 1
         try:
-            again = self._untouched.step(gathered, self.memory) if self._untouched and self._steps == 2 else None
+            again = self._again(gathered)
             step = self.rule.step(gathered, self.memory)
         except (FedfloorError, KeyboardInterrupt, MemoryError):
             raise
@@ -128,10 +128,17 @@ class Aggregator:
         if problem:
             raise AggregationError(f"aggregation rule {name}: {problem}. See docs/faster.md")
         if again is not None and not _same(step, again):
-            problem = "its second step is not that of a new object: it keeps state on itself, or draws at random"
-            advice = "A run could not be resumed. Keep everything in the memory of the step: docs/faster.md"
+            problem = f"its step {self._steps} is not that of a new object"
+            advice = "It keeps state on itself, or draws at random, so that a run could not be resumed"
+            advice = f"{advice}. Keep everything in the memory of the step: docs/faster.md"
             raise AggregationError(f"aggregation rule {name}: {problem}. {advice}")
         return step
+
+    def _again(self, gathered: Gathered) -> Step | None:
+        """The step of a new object: of a user's rule in its second step, and whenever its attributes have changed."""
+        if self._untouched is None or not (self._steps == 2 or different_attribute(self.rule, self._untouched)):
+            return None
+        return copy.deepcopy(self._untouched).step(gathered, self.memory)
 
 
 def _sorted(memory: Memory) -> Memory:
