@@ -280,13 +280,15 @@ BEGUN = MappingProxyType(
 TRIED: Mapping[tuple[str, int], tuple[str, ...]] = MappingProxyType(
     {
         ("paper-cifar10", 60): (
-            "", "ddsra:v=1", "ddsra:v=3", *(loss_debts(share) for share in (0.5, 2.0)),
+            "", "ddsra:v=1", "ddsra:v=3", *(loss_debts(share) for share in (0.5, 1.0, 2.0, 5.0)),
             "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
             "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}", "aggregation.rule=fedyogi",
             "aggregation.weights=fedau", "training.momentum=0.5 training.learning_rate=0.025",
             "training.schedule=cosine", "training.extra_iterations=5", "training.local_iterations=3",
         ),
-        ("paper-svhn", 100): ("", "ddsra:v=1", "ddsra:v=3"),
+        ("paper-svhn", 100): (
+            "", "ddsra:v=1", "ddsra:v=3", *(loss_debts(share) for share in (0.5, 1.0, 2.0, 5.0)),
+        ),
         ("specialists", 40): ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10", "ddsra:v=30"),
         ("factory", 20): ("", "ddsra:v=10", "ddsra:v=30", "ddsra:v=100", "ddsra:v=1000"),
         ("factory", 60): ("", "ddsra:v=30", "ddsra:v=100", "ddsra:v=1000"),

@@ -342,11 +342,22 @@ def _pairs(standing: Standing, reference: str) -> list[str]:
             continue
         times = [time_to(own[seed], level) / time_to(ours[seed], level) for seed, level in levels.items()]
         points = [100 * (accuracy_at(own[seed], end) - accuracy_at(ours[seed], end)) for seed, end in ends.items()]
+        rounds = [100 * (final_accuracy(own[seed]) - final_accuracy(ours[seed])) for seed in ends]
         energy = [own[seed].mean_energy_j / ours[seed].mean_energy_j for seed in ends]
         both = [time for time in times if math.isfinite(time)]
         time = _of_seeds(shift(both), len(both), len(times))
-        rows.append((f"`{policy}`", str(len(own)), time, change(interval(points), ""), shift(energy)))
-    heads = (f"against `{reference}`", "seeds", "time to the level", "accuracy at equal time [points]", "energy")
+        rows.append(
+            (
+                f"`{policy}`",
+                str(len(own)),
+                time,
+                change(interval(points), ""),
+                change(interval(rounds), ""),
+                shift(energy),
+            )
+        )
+    heads = (f"against `{reference}`", "seeds", "time to the level", "accuracy at equal time [points]",
+             "final accuracy [points]", "energy")  # fmt: skip
     return markdown(heads, rows)
 
 

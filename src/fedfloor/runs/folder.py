@@ -285,8 +285,8 @@ def refuse_changes(folder: Path, scenario_toml: str, *, held: bool = True) -> No
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         problem = f"{folder}: cannot resume with a changed scenario: {changes}{more}"
         measured = all(key.endswith(".profile") for key in changed)  # names contain the digest of the content
-        advice = "Restore the hardware profile, or start" if measured else "Start"
-        raise RunLogError(f"{problem}. {advice} a new run in another folder")
+        advice = "Restore the hardware profile" if measured else f"Name the scenario that it has run, {path}"
+        raise RunLogError(f"{problem}. {advice}, or start a new run in another folder")
 
 
 def _quoted(table: Mapping[str, object], key: str) -> str:
