@@ -22,6 +22,7 @@ __all__ = [
     "STEADY",
     "TRIED",
     "TUNING",
+    "UNSEEN",
     "Variant",
     "as_published",
     "compared",
@@ -44,6 +45,7 @@ from benchmarks.study.runs import Run
 
 SEEDS = range(1, 11)  #: that results are reported of
 TUNING = range(101, 104)  #: seeds that settings are chosen on
+UNSEEN = range(4, 11)  #: of these, those that had not run when V = 1 was chosen
 FEW = range(1, 4)  #: seeds of every variant; the best ones get all
 SHARED = range(1, 5)  #: seeds that show the share of every lever: as many as an interval needs
 PAPER = ("paper-cifar10", "paper-svhn")
@@ -272,6 +274,17 @@ def loss_debts(share: float) -> str:
     return f"benchmarks.study.policies:LossDebts:v=1,loss={share:g}"
 
 
+_MOMENTUM = "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}"
+#: what had helped by itself, together
+_TOGETHER = (
+    *(
+        f"{policy} {settings}"
+        for policy in ("ddsra:v=1", loss_debts(1.0))
+        for settings in (_MOMENTUM, f"{_MOMENTUM} training.extra_iterations=5")
+    ),
+    f"ddsra:v=1 {_MOMENTUM.replace('0.5', '0.7')}",
+    "ddsra:v=1 training.extra_iterations=5",
+)
 #: the policy with which settings were tried
 BEGUN = MappingProxyType(
     {"paper-cifar10": "ddsra:v=0.1", "paper-svhn": "ddsra:v=0.1", "specialists": "ddsra:v=1", "factory": "ddsra:v=1"}
@@ -282,12 +295,14 @@ TRIED: Mapping[tuple[str, int], tuple[str, ...]] = MappingProxyType(
         ("paper-cifar10", 60): (
             "", "ddsra:v=1", "ddsra:v=3", *(loss_debts(share) for share in (0.5, 1.0, 2.0, 5.0)),
             "aggregation.rule=mean", "aggregation.rule=fedvarp", "aggregation.rule=fedstale",
-            "aggregation.rule=fedavgm aggregation.settings={momentum=0.5}", "aggregation.rule=fedyogi",
+            _MOMENTUM, "aggregation.rule=fedyogi",
             "aggregation.weights=fedau", "training.momentum=0.5 training.learning_rate=0.025",
             "training.schedule=cosine", "training.extra_iterations=5", "training.local_iterations=3",
+            *_TOGETHER,
         ),
         ("paper-svhn", 100): (
             "", "ddsra:v=1", "ddsra:v=3", *(loss_debts(share) for share in (0.5, 1.0, 2.0, 5.0)),
+            *_TOGETHER,
         ),
         ("specialists", 40): ("", "ddsra:v=0.3", "ddsra:v=3", "ddsra:v=10", "ddsra:v=30"),
         ("factory", 20): ("", "ddsra:v=10", "ddsra:v=30", "ddsra:v=100", "ddsra:v=1000"),
@@ -297,13 +312,13 @@ TRIED: Mapping[tuple[str, int], tuple[str, ...]] = MappingProxyType(
 
 
 def tried(scenario: str, change: str) -> Variant:
-    """Our setting with a change: entries of --set, or another policy."""
-    ours = racing(BEGUN[scenario])
-    if change.startswith(("ddsra", "benchmarks.")):
-        return replace(ours, policy=change)
-    keys = {entry.split("=")[0] for entry in change.split()}
-    kept = tuple(entry for entry in ours.settings if entry.split("=")[0] not in keys)
-    return replace(ours, settings=(*kept, *change.split()))
+    """Our setting with a change: another policy, entries of --set, or both."""
+    ours, entries = racing(BEGUN[scenario]), change.split()
+    if entries and ":" in entries[0].partition("=")[0]:
+        ours = replace(ours, policy=entries.pop(0))
+    keys = {entry.partition("=")[0] for entry in entries}
+    kept = tuple(entry for entry in ours.settings if entry.partition("=")[0] not in keys)
+    return replace(ours, settings=(*kept, *entries))
 
 
 def tuning() -> list[Run]:
