@@ -71,7 +71,9 @@ def test_a_changed_run_is_refused_by_what_was_changed_and_not_by_what_is_drawn_f
     (tmp_path / SCENARIO).write_text(resolved_toml(resolve("quick")))
     with pytest.raises(RunLogError) as refused:
         refuse_changes(tmp_path, resolved_toml(resolve("quick", [override])))
-    assert f"cannot resume with a changed scenario: {change}. Name the scenario that it has run, {tmp_path}" in str(refused.value)
+    assert f"cannot resume with a changed scenario: {change}. Name the scenario that it has run, {tmp_path}" in str(
+        refused.value
+    )
 
 
 def test_a_device_holds_the_share_of_the_plants_seed() -> None:

@@ -345,6 +345,24 @@ def test_a_rule_keeps_no_more_models_than_the_page_says(name: str, models: int) 
     assert kept == pytest.approx(models * weights.nbytes, abs=20_000)
 
 
+@pytest.mark.parametrize(
+    ("name", "models"), [("mean", 6), ("fedavgm", 7), ("fedyogi", 15), ("fedexp", 6), ("fedvarp", 6), ("fedstale", 6)]
+)
+def test_a_step_needs_no_more_models_than_the_page_says(name: str, models: int) -> None:
+    size, memory = 200_000, dict[str, Vector]()
+    weights = np.zeros(size, np.float32)
+    chosen = rule(name)
+    for _ in range(2):  # from the second on with a memory
+        changes = {floor: np.full(size, 0.1, np.float32) for floor in range(3)}
+        tracemalloc.start()
+        try:
+            memory = dict(chosen.step(gathered(weights, changes), memory).memory)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert most <= models * weights.nbytes + 20_000
+
+
 def test_the_averaged_model_keeps_one_model() -> None:
     averaged, size = AveragedModel(0.9), 200_000
     tracemalloc.start()
