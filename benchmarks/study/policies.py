@@ -1,14 +1,12 @@
-"""Policies that only the study needs: an oracle, rounds of which a share completes, and queues that count losses."""
+"""Policies that only the study needs: an oracle that knows the best floors, and rounds of which a share completes."""
 
-__all__ = ["Always", "LossDebts", "Thinned"]
+__all__ = ["Always", "Thinned"]
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedfloor.scheduling.allocating import allocated
-from fedfloor.scheduling.policies.ddsra import Ddsra
 from fedfloor.scheduling.policies.round_robin import RoundRobinScheduler
 from fedfloor.scheduling.state import IDLE, Decision, RoundState
 
@@ -35,31 +33,3 @@ class Thinned:
         turn = RoundRobinScheduler(allocation="exact").schedule(state)
         stays = np.random.default_rng([state.seed, state.index, 11]).random(turn.channel.size) < self.share
         return Decision(np.where(stays, turn.channel, IDLE), turn.allocation)
-
-
-@dataclass(frozen=True, slots=True)
-class LossDebts:
-    """`ddsra` that also owes rounds to floors with a high last loss, as power of choice prefers them.
-
-    Minimises V x delay minus the sum of Q_m + loss x L_m / mean L. A floor that was never served has the highest loss.
-    """
-
-    tradeoff_setting: ClassVar[str] = "v"
-    needs_training: ClassVar[bool] = True
-
-    v: float = 1.0  #: V
-    loss: float = 1.0  #: [rounds] what a floor with the mean loss is owed beside its queue
-
-    @property
-    def tradeoff(self) -> float:
-        """V."""
-        return self.v
-
-    def schedule(self, state: RoundState) -> Decision:
-        """Decide as `ddsra` with these queues."""
-        known = ~np.isnan(state.last_loss)
-        relative = np.ones(state.floors)
-        if known.any():
-            relative = state.last_loss / state.last_loss[known].mean()
-            relative[~known] = relative[known].max()
-        return Ddsra(self.v).schedule(replace(state, queue=state.queue + self.loss * relative))

@@ -11,6 +11,7 @@ __all__ = [
     "Allocation",
     "CsUcbQ",
     "Ddsra",
+    "DdsraLoss",
     "Decision",
     "DelayDriven",
     "FedCs",
@@ -32,6 +33,7 @@ __all__ = [
 from fedfloor.scheduling.allocating import allocated
 from fedfloor.scheduling.policies.cs_ucb_q import CsUcbQ
 from fedfloor.scheduling.policies.ddsra import Ddsra
+from fedfloor.scheduling.policies.ddsra_loss import DdsraLoss
 from fedfloor.scheduling.policies.delay_driven import DelayDriven
 from fedfloor.scheduling.policies.fedcs import FedCs
 from fedfloor.scheduling.policies.loss_driven import LossDriven

@@ -229,6 +229,6 @@ def test_reading_the_name_of_a_policy_in_a_log_imports_nothing_that_it_names(
 @pytest.mark.parametrize("name", policy_summaries())
 def test_built_in_policies_say_what_they_need(name: str) -> None:
     policy = make_policy(parse_policy(name))[1]
-    assert needs_training(policy) == (name in ("loss_driven", "oort", "power_of_choice", "tifl"))
+    assert needs_training(policy) == (name in ("ddsra_loss", "loss_driven", "oort", "power_of_choice", "tifl"))
     assert needs_sample_losses(policy) == (name == "oort")
-    assert needs_history(policy) == (needs_training(policy) or name in ("cs_ucb_q", "lyapunov"))
+    assert needs_history(policy) == (name in ("cs_ucb_q", "loss_driven", "lyapunov", "oort", "power_of_choice", "tifl"))
