@@ -244,7 +244,7 @@ _SECOND_V = MappingProxyType({"paper-cifar10": STEADY.policy, "specialists": BES
 
 
 def finalists(scenario: str) -> list[str]:
-    """Policies that have all seeds: ours, with and without losses and on some plants with two V, and the best others."""
+    """Policies that have all seeds: ours, with losses and on some plants with another V, and the best of the others."""
     second = [_SECOND_V[scenario]] if scenario in _SECOND_V else []
     return [OURS[scenario], loss_debts(scenario), *second, *_FINALISTS[scenario]]
 
