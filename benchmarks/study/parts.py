@@ -239,7 +239,7 @@ _FINALISTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         }.items()
     }
 )
-#: ours with another V, which have all seeds too; on CIFAR-10 one with long rounds, because a rival learns more per round
+#: ours with another V, with all seeds; on CIFAR-10 also with losses, because a rival learns more per round there
 _OTHER_V: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "paper-cifar10": (STEADY.policy, f"{STEADY.policy.replace('ddsra', 'ddsra_loss')},loss={_LOSS:g}"),
