@@ -114,6 +114,20 @@ def test_a_policy_whose_attributes_change_is_compared_in_every_round(
         run("tests.runs.test_stateful:Seventh", tmp_path / "seventh", 12, resume=True)
 
 
+class Unweighed:
+    """Gives weights to the floor that it serves alone."""
+
+    def schedule(self, state: RoundState) -> Decision:
+        decision = serving(0, state)
+        return Decision(decision.channel, weight=np.where(decision.selected, 2.0, np.nan))
+
+
+def test_weights_of_floors_that_are_not_selected_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        fedfloor.simulate("quick", "tests.runs.test_stateful:Unweighed", rounds=3)
+    assert not [entry for entry in caplog.records if "keeps state" in entry.getMessage()]
+
+
 class Weighing:
     """Serves one floor, and gives it a weight."""
 

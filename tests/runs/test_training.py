@@ -17,7 +17,7 @@ import pytest
 
 import fedfloor
 from fedfloor.api import evaluate
-from fedfloor.errors import DataError, RunLogError
+from fedfloor.errors import DataError, FailedRunError, RunLogError
 from tests.conftest import known
 from tests.runs.small import SMALL, assert_equal_runs, small_run
 
@@ -28,6 +28,15 @@ def test_any_number_of_workers_leaves_the_same_log_and_weights(tmp_path: Path) -
         small_run(tmp_path / str(workers), "participation.observe_every=2", workers=workers, rounds=4)
     assert_equal_runs(tmp_path / "1", tmp_path / "2")
     assert_equal_runs(tmp_path / "1", tmp_path / "3")
+
+
+def test_a_model_whose_test_loss_is_not_finite_ends_the_run_with_advice() -> None:
+    overrides = ["aggregation.rule=fedyogi", "aggregation.settings={learning_rate=1e9}", "training.evaluate_every=1"]
+    overrides += ["participation.rates=uniform", "training.batch_fraction=0.03"]
+    with pytest.raises(
+        FailedRunError, match=r"round \d: the test loss is (inf|nan)\. Lower training.learning_rate, or the"
+    ):
+        fedfloor.run("quick", "random", rounds=3, overrides=overrides, workers=1)
 
 
 def test_a_run_learns_and_its_log_says_so(tmp_path: Path) -> None:

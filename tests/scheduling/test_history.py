@@ -129,6 +129,8 @@ def test_a_snapshot_carries_the_history_to_the_last_bit() -> None:
         (("selected",), 7, "gateways[0].history.selected: must be at most round = 2, got 7"),
         (("recent", 0, "round"), 9, "gateways[0].history.recent[0].round: must be from 0 to 1, got 9"),
         (("recent", 0, "delay_s"), -1.0, "gateways[0].history.recent[0].delay_s"),
+        (("recent", 0, "completed"), "no", "gateways[0].history.recent[0].completed"),
+        (("recent",), [], "gateways[0].history.recent: must have an entry for each of the 1 rounds in which the floor"),
         (("speed",), 1, "gateways[0].history.speed"),
     ],
 )

@@ -445,3 +445,28 @@ def test_rules_that_need_losses_are_refused_in_a_simulation() -> None:
             fedfloor.simulate("quick", name)
     plant = SimulatedPlant(fedfloor.load("quick"), simulated_rates(fedfloor.load("quick")))
     assert plant.observe().history is None  # the loop adds it for policies that need it
+
+
+def test_the_pacer_of_oort_skips_rounds_that_nobody_remembers() -> None:
+    history = dataclasses.replace(no_history(2), rounds=9 * 10**15)
+    assert Oort().pace(history, np.ones(2)) == Oort().percentile
+
+
+@pytest.mark.parametrize("rounds", [410, 438, 439, 440, 441])
+def test_the_pacer_of_oort_takes_every_step_whose_rounds_are_known(rounds: int) -> None:
+    rng = np.random.default_rng(rounds)
+    history = past(2, *({int(rng.integers(2)): {"rms_loss": rng.uniform(0.1, 9)}} for _ in range(rounds))).history
+    policy, size = Oort(pacer_step=20, percentile=50), np.ones(2)
+    utility = np.full(rounds, np.nan)
+    utility[history.first_recent :] = oort.exploited_utility(history, size)
+    pace = policy.percentile
+    for number in range(40, rounds + 2, 20):  # the rule as it is published, with all rounds
+        begin = max(number - 41, 0)
+        before, now = utility[begin : number - 21].sum(), utility[number - 21 : number - 1].sum()
+        if math.isnan(before):
+            continue
+        if abs(now - before) <= 0.1 * before:
+            pace = min(100.0, pace + policy.pacer_delta)
+        elif abs(now - before) >= 5.0 * before:
+            pace = max(policy.pacer_delta, pace - policy.pacer_delta)
+    assert policy.pace(history, size) == pace

@@ -1,5 +1,6 @@
 """Aggregation rules against their published formulas, what they keep, and what they refuse."""
 
+import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -229,6 +230,57 @@ def test_a_rule_whose_attributes_change_is_compared_in_every_step() -> None:
         station.combined(np.zeros(layout.size, np.float32), sent)
     with pytest.raises(AggregationError, match=r"rule Late: its step 4 is not that of a new object"):
         station.combined(np.zeros(layout.size, np.float32), sent)
+
+
+class Buffering:
+    """A rule that returns the same array in every round."""
+
+    def __init__(self) -> None:
+        self.weights: Vector | None = None
+
+    def step(self, gathered: Gathered, memory: Memory) -> Step:
+        if self.weights is None:
+            self.weights = np.empty_like(gathered.weights)
+        self.weights[:] = gathered.mean
+        return Step(self.weights, {"mean": self.weights})
+
+
+def test_what_a_rule_returns_does_not_change_in_the_next_round() -> None:
+    layout = Layout(nn.Linear(2, 2))  # everything is learnt
+    station = Aggregator(Buffering(), Exchange(Precision(), layout, floors=M, seed=0), np.ones(M))
+    ones = np.ones(layout.size, np.float32)
+    first = station.combined(ones, [Sent(0, 1.0, ones)])
+    kept = station.memory["mean"]
+    second = station.combined(first, [Sent(0, 1.0, 3.0 * ones)])
+    assert (first == 1.0).all()
+    assert (kept == 1.0).all()
+    assert (second == 3.0).all()
+
+
+class Zeroing:
+    """A rule that changes what floors have sent."""
+
+    def step(self, gathered: Gathered, memory: Memory) -> Step:
+        for update in gathered.updates():
+            update.change[:] = 0.0
+        return Step(gathered.mean, memory)
+
+
+class Locking(Buffering):
+    """A rule that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def test_a_rule_that_changes_updates_or_cannot_be_copied_is_refused() -> None:
+    layout = Layout(nn.Linear(2, 2))
+    exchange = Exchange(Precision(upload=8), layout, floors=M, seed=0)
+    ones = np.ones(layout.size, np.float32)
+    with pytest.raises(AggregationError, match=r"rule Zeroing: step failed: .*read-only"):
+        Aggregator(Zeroing(), exchange, np.ones(M)).combined(ones, [Sent(0, 1.0, ones)])
+    with pytest.raises(AggregationError, match=r"rule Locking: cannot be copied: .*lock.*Keep only numbers"):
+        Aggregator(Locking(), exchange, np.ones(M))
 
 
 def test_weights_by_gaps_count_the_points_of_all_floors() -> None:

@@ -11,7 +11,7 @@ from fedfloor.errors import RunLogError, shown
 from fedfloor.rounds.listeners.log import ROUNDS
 from fedfloor.rounds.record import RoundRecord
 from fedfloor.runs.folder import SCENARIO, check_records, read_records, scenario_of
-from fedfloor.runs.plan import PlannedRound, lacks_sample_losses, own_policy, policy_for
+from fedfloor.runs.plan import PlannedRound, floors_without_sample_losses, own_policy, policy_for
 from fedfloor.runs.replay import replayed
 from fedfloor.runs.trust import refuse_code
 from fedfloor.scenario import Scenario
@@ -43,7 +43,7 @@ class Decider:
 
     def round(self, state: RoundState, record: RoundRecord) -> PlannedRound:
         """A round, ready to be decided, from its state as `replayed` returns it and from its record."""
-        if lacks_sample_losses(self.scheduler, state):
+        if floors_without_sample_losses(self.scheduler, state).size:
             problem = f"has no root mean squares of sample losses, by which the policy {shown(self.spec.name)} decides"
             place = "run" if self.folder is None else self.folder / ROUNDS
             raise RunLogError(f"{place}: {problem}. Name another policy, or a round of a run with this one")

@@ -7,8 +7,8 @@ __all__ = [
     "PlannedRound",
     "answer",
     "export_snapshot",
+    "floors_without_sample_losses",
     "is_logged",
-    "lacks_sample_losses",
     "own_policy",
     "policy_for",
     "snapshot_round",
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 import numpy as np
 
+from fedfloor.arrays import Ints
 from fedfloor.costs.compute import round_delay
 from fedfloor.errors import PolicyError, RunLogError, SnapshotError, shown
 from fedfloor.files import refused_write, write_whole
@@ -170,17 +171,18 @@ def snapshot_round(
             advice = "Export the round of a run with this policy, or set round to 0 if it is the first"
             raise SnapshotError(f"{label}: gateways[0].history: {problem}. {advice}")
         state = replace(state, history=no_history(state.floors))
-    if lacks_sample_losses(scheduler, state):
-        problem = f"is missing for a floor that completed a round, but the policy {shown(spec.name)} decides by it"
-        raise SnapshotError(f"{label}: gateways[].history.last_rms_loss: {problem}. Name another policy")
+    lacking = floors_without_sample_losses(scheduler, state)
+    if lacking.size:
+        problem = f"is missing, but the floor has completed a round, and the policy {shown(spec.name)} decides by it"
+        raise SnapshotError(f"{label}: gateways[{lacking[0]}].history.last_rms_loss: {problem}. Name another policy")
     return PlannedRound(state, snapshot.tradeoff_v, spec, scheduler)
 
 
-def lacks_sample_losses(scheduler: Scheduler, state: RoundState) -> bool:
-    """Whether a policy decides by sample losses that earlier rounds, which floors completed, did not measure."""
+def floors_without_sample_losses(scheduler: Scheduler, state: RoundState) -> Ints:
+    """Floors with completed rounds that measured no sample losses, which the policy decides by."""
     if not needs_sample_losses(scheduler) or state.history is None:
-        return False
-    return bool(np.any((state.history.completed > 0) & np.isnan(state.history.last_rms_loss)))
+        return np.empty(0, np.int64)
+    return np.flatnonzero((state.history.completed > 0) & np.isnan(state.history.last_rms_loss))
 
 
 def own_policy(scenario: Scenario) -> tuple[PolicySpec, float]:

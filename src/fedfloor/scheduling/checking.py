@@ -10,7 +10,7 @@ from fedfloor.errors import PolicyError
 from fedfloor.references import asked
 from fedfloor.scheduling.state import IDLE, Allocation, Decision, RoundState, Scheduler
 
-_MOST_WEIGHT = 1e15  #: of a floor in the average
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-15, 1e15  #: of a floor in the average
 
 
 def check_decision(state: RoundState, decision: Decision) -> None:
@@ -41,9 +41,9 @@ def _check_weight(state: RoundState, decision: Decision, weight: Floats) -> None
     floors = decision.channel.size
     if not isinstance(weight, np.ndarray) or weight.shape != (floors,) or weight.dtype.kind not in "fi":
         raise _invalid(state, f"weight must be an array of {floors} numbers, one per floor, got {_kind(weight)}")
-    outliers = weight[decision.selected & ~((weight > 0.0) & (weight <= _MOST_WEIGHT))]
+    outliers = weight[decision.selected & ~((weight >= _LEAST_WEIGHT) & (weight <= _MOST_WEIGHT))]
     if outliers.size:
-        limits = f"above 0 and at most {_MOST_WEIGHT:g}"
+        limits = f"from {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}"
         raise _invalid(state, f"weight must be {limits} for every selected floor, got {outliers[0]:g}")
 
 

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, Field, JsonValue, Strict, ValidationError, 
 from fedfloor.errors import SnapshotError, shown
 from fedfloor.scenario.file import Baseline
 from fedfloor.scenario.findings import one_line
-from fedfloor.scenario.section import Int0, Int1, PositiveReal, Section, finding
+from fedfloor.scenario.section import Flag, Int0, Int1, PositiveReal, Section, finding
 from fedfloor.scheduling.history import RECENT
 
 Amount = Annotated[float, Strict(), Field(ge=0, le=1e30), AfterValidator(abs)]  # -0.0 is 0.0
@@ -106,7 +106,7 @@ class SnapshotRecent(Section):
     """One of the last rounds, in which the floor was selected."""
 
     round: Int0
-    completed: bool
+    completed: Flag
     delay_s: Amount | None  #: null: without end
     energy_j: Amount
     loss: Amount | None = None
@@ -262,6 +262,10 @@ class Snapshot(Section):
                 if not first <= entry.round < self.round:
                     problem = f"must be from {first} to {self.round - 1}, got {entry.round}"
                     raise finding(problem, below=f"gateways[{m}].history.recent[{i}].round")
+            entries = len(gateway.history.recent)
+            if first == 0 and entries != gateway.history.selected:
+                problem = f"must have an entry for each of the {gateway.history.selected} rounds in which the floor was"
+                raise finding(f"{problem} selected, got {entries}", below=f"gateways[{m}].history.recent")
         return self
 
     @model_validator(mode="after")

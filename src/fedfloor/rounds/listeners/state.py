@@ -63,4 +63,4 @@ def _same(one: Decision, other: Decision) -> bool:
 
 
 def _equal(one: object, other: object) -> bool:
-    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other)
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other, equal_nan=True)

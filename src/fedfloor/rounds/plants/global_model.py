@@ -183,6 +183,8 @@ class GlobalModel:
             return Tested()
         begun = time.perf_counter()
         confusion, loss = self.evaluate()
+        if not math.isfinite(loss):
+            raise diverged(index, f"the test loss is {loss}")
         raw = None if self._averaged is None else accuracy_of(self._evaluated(self.weights)[0])
         return Tested(accuracy_of(confusion), loss, time.perf_counter() - begun, raw)
 
@@ -311,5 +313,5 @@ def _weighted_points(received: Sequence[Received], weight: Floats | None) -> Flo
 
 def diverged(index: int, problem: str) -> FailedRunError:
     """The error of a round whose numbers are not finite."""
-    advice = "Lower training.learning_rate; the last checkpoint is untouched"
+    advice = "Lower training.learning_rate, or the steps of the aggregation rule; the last checkpoint is untouched"
     return FailedRunError(f"round {index}: {problem}. {advice}")

@@ -93,10 +93,9 @@ class Oort(Selecting):
         """
         utility, step, first = exploited_utility(history, size), self.pacer_step, history.first_recent
         pace = self.percentile
-        for number in range(2 * step, history.rounds + 2, step):  # counted from 1, as in the paper
+        earliest = -(-(first + 1) // step) * step if first else 0  # of the steps whose rounds are all known
+        for number in range(2 * step + earliest, history.rounds + 2, step):  # counted from 1, as in the paper
             begin = number - 1 - 2 * step
-            if max(begin, 0) < first:
-                continue
             before = float(utility[max(begin, 0) - first : begin + step - first].sum())
             change = abs(float(utility[begin + step - first : number - 1 - first].sum()) - before)
             if change <= 0.1 * before:

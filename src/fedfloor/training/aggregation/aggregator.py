@@ -48,7 +48,12 @@ class Aggregator:
 
     def __post_init__(self) -> None:
         if is_foreign(type(self.rule)):
-            self._untouched = copy.deepcopy(self.rule)
+            try:
+                self._untouched = copy.deepcopy(self.rule)
+            except Exception as error:  # a lock or an open file, for example
+                problem = f"aggregation rule {type(self.rule).__name__}: cannot be copied: {error!s:.300}"
+                advice = "Keep only numbers, texts and arrays on the object: docs/faster.md"
+                raise AggregationError(f"{problem}. {advice}") from None
 
     def combined(self, weights: Vector, arrived: Sequence[Arrived]) -> Vector:
         """The next weights (P,) from what arrived, in the order of the floors.
@@ -67,11 +72,10 @@ class Aggregator:
             start = part(weights)
             for entry, share in zip(arrived, shares.tolist(), strict=True):
                 sent = part(entry.model)
-                yield Update(entry.floor, share, sent - start if self.exchange.sends_models else sent)
+                yield Update(entry.floor, share, _fixed(sent - start if self.exchange.sends_models else sent))
 
-        before = weights.view()
-        before.setflags(write=False)  # a rule reads them, and changes nothing
-        gathered = Gathered(part(before), part(mean), self.points / self.points.sum(), updates)
+        # A rule reads what it gets, and changes nothing. The mean is made anew in every round.
+        gathered = Gathered(part(_fixed(weights)), part(mean), self.points / self.points.sum(), updates)
         step = self._step(gathered)
         self.memory = _sorted(step.memory)
         if whole:
@@ -132,13 +136,23 @@ class Aggregator:
             advice = "It keeps state on itself, or draws at random, so that a run could not be resumed"
             advice = f"{advice}. Keep everything in the memory of the step: docs/faster.md"
             raise AggregationError(f"aggregation rule {name}: {problem}. {advice}")
-        return step
+        # Arrays of a user's rule may be its own, which it changes in the next round.
+        if self._untouched is None:
+            return step
+        return Step(step.weights.copy(), {key: values.copy() for key, values in step.memory.items()})
 
     def _again(self, gathered: Gathered) -> Step | None:
         """The step of a new object: of a user's rule in its second step, and whenever its attributes have changed."""
         if self._untouched is None or not (self._steps == 2 or different_attribute(self.rule, self._untouched)):
             return None
         return copy.deepcopy(self._untouched).step(gathered, self.memory)
+
+
+def _fixed(values: Vector) -> Vector:
+    """The same numbers, read-only."""
+    view = values.view()
+    view.setflags(write=False)
+    return view
 
 
 def _sorted(memory: Memory) -> Memory:
