@@ -9,7 +9,8 @@ import fedfloor
 from fedfloor.errors import PolicyError
 from fedfloor.rounds.plants.simulated import SimulatedPlant, simulated_rates
 from fedfloor.scheduling.policies.ddsra import Ddsra
-from fedfloor.scheduling.policies.ddsra_loss import DdsraLoss, relative_losses
+from fedfloor.scheduling.policies.ddsra_loss import DdsraLoss
+from fedfloor.scheduling.ranking import relative_losses
 from fedfloor.scheduling.registry import make_policy, parse_policy
 from fedfloor.scheduling.state import IDLE, RoundState
 from tests.scheduling.rounds import made_round

@@ -1,10 +1,10 @@
 """Floors by their last training losses, for policies that prefer low or high ones."""
 
-__all__ = ["by_loss"]
+__all__ = ["by_loss", "relative_losses"]
 
 import numpy as np
 
-from fedfloor.arrays import Ints
+from fedfloor.arrays import Floats, Ints
 from fedfloor.scheduling.history import untried
 from fedfloor.scheduling.state import RoundState, known_history
 
@@ -20,3 +20,12 @@ def by_loss(state: RoundState, *, lowest_first: bool) -> Ints:
     rank = np.where(~unknown, 1, np.where(due, 0, 2))
     value = np.where(unknown, history.last_selected, loss if lowest_first else -loss)  # the longest wait first
     return np.lexsort((value, rank))
+
+
+def relative_losses(loss: Floats) -> Floats:
+    """Last training losses (M,) over their mean size; floors without one, which nobody knows yet, have the highest."""
+    known = loss[~np.isnan(loss)]
+    if not known.any():  # none yet, or all of them 0
+        return np.ones(loss.size)
+    relative = loss / np.abs(known).mean()
+    return np.asarray(np.nan_to_num(relative, nan=float(np.nanmax(relative))))

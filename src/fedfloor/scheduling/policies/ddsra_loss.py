@@ -5,11 +5,8 @@ __all__ = ["DdsraLoss"]
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
-from fedfloor.arrays import Floats
 from fedfloor.references import check_setting
-from fedfloor.scheduling.policies.ddsra import Ddsra
+from fedfloor.scheduling.ranking import relative_losses
 from fedfloor.scheduling.state import Decision, RoundState
 
 
@@ -34,21 +31,13 @@ class DdsraLoss:
 
     def schedule(self, state: RoundState) -> Decision:
         """Decide one round."""
-        return self._ddsra.schedule(replace(state, queue=state.queue + self.loss * relative_losses(state.last_loss)))
+        from fedfloor.scheduling.solver.solve import best_decision  # noqa: PLC0415  # the compiler takes long to load
+
+        debts = state.queue + self.loss * relative_losses(state.last_loss)
+        return best_decision(replace(state, queue=debts), self.tradeoff)
 
     def first_delay(self) -> str:
         """Say that the solver is compiled first; empty if an earlier process has compiled it."""
-        return self._ddsra.first_delay()
+        from fedfloor.scheduling.solver.solve import first_delay  # noqa: PLC0415  # the compiler takes long to load
 
-    @property
-    def _ddsra(self) -> Ddsra:
-        return Ddsra(self.v)
-
-
-def relative_losses(loss: Floats) -> Floats:
-    """Last training losses (M,) over their mean size; floors without one, which nobody knows yet, have the highest."""
-    known = loss[~np.isnan(loss)]
-    if not known.any():  # none yet, or all of them 0
-        return np.ones(loss.size)
-    relative = loss / np.abs(known).mean()
-    return np.asarray(np.nan_to_num(relative, nan=float(np.nanmax(relative))))
+        return first_delay("exact")
