@@ -80,7 +80,7 @@ def scheduled(log: Path) -> list[Any]:
     for record in records:
         record["accuracy"] = record["loss"] = None
         for gateway in record["gateways"]:
-            gateway["loss"] = gateway["divergence_bound"] = None
+            gateway["loss"] = gateway["divergence_bound"] = gateway["rms_loss"] = None
     return records
 
 
